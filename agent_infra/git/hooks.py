@@ -1,0 +1,293 @@
+"""Our shims in a repository's hooks folder: render, recognise, install, uninstall.
+
+Whether a commit may be made is decided elsewhere; here is only who is asked. Hooks that were there before are kept
+under `<common dir>/agent-infra/hooks/moved/`, from where the shims call them first.
+"""
+
+import os
+import re
+import shlex
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from agent_infra.errors import ErrorCode, RefusedError
+from agent_infra.git import hook_files
+from agent_infra.git.repo import Repo, failure
+from agent_infra.resources import resource
+
+HOOKS = ("pre-commit", "commit-msg", "post-commit")
+
+# git calls it after the fact: neither its own failure nor that of an earlier hook can or should stop anything
+_AFTER_THE_FACT = frozenset({"post-commit"})
+_MARKER = re.compile(rb"\A#![^\n]*\n# agent-infra shim [0-9]+\n")
+_PLACES = re.compile("@(HOOK|VETOES|COMMON_DIR|PROGRAM)@")
+_QUOTED = rb"(?:[\w@%+=:,./-]+|'[^']*'(?:\"'\"'[^']*')*)"  # what `shlex.quote` writes
+_EXECUTABLE = 0o755
+
+Kind = Literal["absent", "ours", "stale", "foreign", "inactive", "not-executable"]
+
+
+@dataclass(frozen=True)
+class HookState:
+    """What lies at one hook's place.
+
+    Attributes:
+        kind: `ours` as we would write it for this or another place of the repository and the program; `stale` has
+            our marker and other content; `not-executable` is ours, but git does not call it; `foreign` is somebody
+            else's; `inactive` is somebody else's that git does not call.
+    """
+
+    name: str
+    path: Path
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class HooksReport:
+    """Which hooks git calls in a repository, and whose they are.
+
+    Attributes:
+        hooks_path: the folder git looks in.
+        configured: value of `core.hooksPath` and where it comes from, for people; `None` where it is unset.
+        owned: the folder belongs to this repository alone, so shims may live in it.
+    """
+
+    hooks_path: Path
+    configured: str | None
+    owned: bool
+    states: tuple[HookState, ...]
+
+
+def shim_template() -> str:
+    """The text that every shim is rendered from."""
+    return resource("hooks", "shim.sh").read_text(encoding="utf-8")
+
+
+def render_shim(name: str, *, common_dir: Path, program: str | Path, template: str) -> bytes:
+    """The shim for the git hook `name`.
+
+    Args:
+        name: one of `HOOKS`.
+        common_dir: absolute; what the shim falls back on where its own folder says nothing.
+        program: absolute path of `agent-infra`; `$AGENT_INFRA` goes before it, PATH after it.
+        template: of `shim_template`.
+    """
+    values = {
+        "HOOK": name,
+        "VETOES": "0" if name in _AFTER_THE_FACT else "1",
+        "COMMON_DIR": shlex.quote(os.fsdecode(common_dir)),
+        "PROGRAM": shlex.quote(os.fsdecode(program)),
+    }
+    return os.fsencode(_PLACES.sub(lambda place: values[place[1]], template))
+
+
+def inspect(repo: Repo, *, program: str | Path, template: str) -> HooksReport:  # noqa: ARG001 (callers pass the same three to install)
+    """Look at the hooks that git would call in this worktree. Changes nothing."""
+    hooks_path = _hooks_path(repo)
+    configured = _configured(repo)
+    return HooksReport(
+        hooks_path=hooks_path,
+        configured=configured,
+        owned=_is_owned(hooks_path, repo.common_dir, by_choice=configured is not None),
+        states=tuple(_state(hooks_path / name, template) for name in HOOKS),
+    )
+
+
+def are_effective(report: HooksReport) -> bool:
+    """Whether git calls every one of our shims here."""
+    return report.owned and all(state.kind == "ours" for state in report.states)
+
+
+def install(repo: Repo, *, program: str | Path, template: str) -> tuple[str, ...]:
+    """Make git ask us, and keep what it asked before.
+
+    Returns:
+        One sentence for each thing that changed; nothing when all was in place.
+
+    Raises:
+        RefusedError: INSTALL_REFUSED, with nothing changed, where the hooks folder is not this repository's own or
+            something that is no hook lies at a hook's place; STORE_WRITE_FAILED where the disk says no.
+
+    Side effects:
+        Writes shims; moves earlier hooks to `<common dir>/agent-infra/hooks/moved/`.
+    """
+    report = inspect(repo, program=program, template=template)
+    _check_installable(report)
+    render = partial(render_shim, common_dir=repo.common_dir, program=program, template=template)
+    moved = _moved_folder(repo)
+    with hook_files.named_write_errors():
+        report.hooks_path.mkdir(parents=True, exist_ok=True)
+        changes = [change for state in report.states for change in _take_place(state, render(state.name), moved)]
+        if any(os.path.lexists(moved / name) for name in HOOKS):
+            hook_files.link_siblings(report.hooks_path, moved, _is_sibling)
+    return tuple(changes)
+
+
+def uninstall(repo: Repo) -> tuple[str, ...]:
+    """Take our shims away and give the hooks that were there before their places again, byte for byte.
+
+    A hook that somebody put in place of our shim later is left, and so is the one that was moved aside before.
+
+    Returns:
+        One sentence for each thing that changed or was left for a person to decide.
+
+    Raises:
+        RefusedError: STORE_WRITE_FAILED where the disk says no.
+
+    Side effects:
+        Removes and renames hooks; removes our folders once they are empty.
+    """
+    hooks_path, template = _installed_folder(repo), shim_template()
+    moved = _moved_folder(repo)
+    with hook_files.named_write_errors():
+        states = [_state(hooks_path / name, template) for name in HOOKS]
+        changes = [change for state in states for change in _leave_place(state, moved)]
+        if moved.is_dir():
+            hook_files.unlink_siblings(hooks_path, moved)
+            changes += [f"left {older}, an earlier {older.stem}" for older in _numbered(moved)]
+        for folder in (moved, moved.parent):
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+    return tuple(changes)
+
+
+def _installed_folder(repo: Repo) -> Path:
+    """Where shims of ours may lie; also when git was told later to look elsewhere."""
+    report = inspect(repo, program="", template="")
+    return report.hooks_path if report.owned else repo.common_dir / "hooks"
+
+
+def _moved_folder(repo: Repo) -> Path:
+    return repo.common_dir / "agent-infra" / "hooks" / "moved"
+
+
+def _hooks_path(repo: Repo) -> Path:
+    """The folder that git looks in, written from the common dir where it is one of ours."""
+    called = Path(repo.worktree, repo.text("rev-parse", "--git-path", "hooks"))
+    return next((ours for ours in _own_folders(repo.common_dir) if _real(ours) == _real(called)), called)
+
+
+def _own_folders(common_dir: Path) -> tuple[Path, ...]:
+    return common_dir / "hooks", common_dir / "agent-infra" / "hooks"
+
+
+def _configured(repo: Repo) -> str | None:
+    """`core.hooksPath` in words, with the file it is set in."""
+    asked = ("config", "--show-origin", "-z", "--get", "core.hooksPath")
+    found = repo.run(*asked, check=False)
+    if found.code == 1:
+        return None
+    if found.code != 0:
+        raise failure(asked, found)
+    origin, _, value = os.fsdecode(found.stdout).rstrip("\0").partition("\0")
+    return f"{value} (set in {origin.removeprefix('file:')})"
+
+
+def _is_owned(hooks_path: Path, common_dir: Path, *, by_choice: bool) -> bool:
+    """Whether the folder is this repository's alone: not shared with others, not tracked as part of the product."""
+    if not _real(hooks_path).is_relative_to(_real(common_dir)):
+        return False
+    return not by_choice or hooks_path in _own_folders(common_dir)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))  # `Path.resolve` raises where symlinks lead in a circle
+
+
+def _state(path: Path, template: str) -> HookState:
+    return HookState(path.name, path, _kind(path, template))
+
+
+def _kind(path: Path, template: str) -> Kind:
+    if not os.path.lexists(path):
+        return "absent"
+    is_called = os.access(path, os.X_OK)
+    data = hook_files.read_small(path)
+    if not data or not _MARKER.match(data):
+        return "foreign" if is_called else "inactive"
+    if not _is_rendered(data, path.name, template):
+        return "stale"
+    return "ours" if is_called else "not-executable"
+
+
+def _is_rendered(data: bytes, name: str, template: str) -> bool:
+    """Whether `data` is the template with this hook's name, and any place and program written in.
+
+    Both may differ from today's: a repository may be moved, and agent-infra may be installed twice.
+    """
+    rendered = render_shim(name, common_dir=Path("@COMMON_DIR@"), program="@PROGRAM@", template=template)
+    pattern = re.escape(rendered).replace(re.escape(b"@COMMON_DIR@"), _QUOTED).replace(re.escape(b"@PROGRAM@"), _QUOTED)
+    return re.fullmatch(pattern, data) is not None
+
+
+def _check_installable(report: HooksReport) -> None:
+    if not report.owned:
+        way = "unset it (git config --unset core.hooksPath), or make it this repository's own hooks folder"
+        if report.configured is not None:
+            message = f"core.hooksPath is {report.configured}, so git does not call this repository's own hooks; {way}"
+        else:
+            message = (
+                f"the hooks folder {report.hooks_path} leads to {_real(report.hooks_path)}, which is not this "
+                "repository's own; replace the symlink by a folder"
+            )
+        raise RefusedError(ErrorCode.INSTALL_REFUSED, f"{message}; nothing was changed")
+    if os.path.lexists(report.hooks_path) and not report.hooks_path.is_dir():
+        message = f"the hooks folder {report.hooks_path} is no folder; remove it; nothing was changed"
+        raise RefusedError(ErrorCode.INSTALL_REFUSED, message)
+    for state in report.states:
+        if os.path.lexists(state.path) and not _is_hook(state.path):
+            message = f"{state.path} is neither a file nor a symlink; remove it; nothing was changed"
+            raise RefusedError(ErrorCode.INSTALL_REFUSED, message)
+
+
+def _is_hook(path: Path) -> bool:
+    mode = path.lstat().st_mode
+    return stat.S_ISREG(mode) or (stat.S_ISLNK(mode) and not path.is_dir())
+
+
+def _take_place(state: HookState, shim: bytes, moved: Path) -> Iterator[str]:
+    """Put our shim at one hook's place; what somebody else had there goes aside first."""
+    if state.kind == "ours" and hook_files.read_small(state.path) == shim:
+        return
+    if state.kind in {"foreign", "inactive"}:
+        moved.mkdir(parents=True, exist_ok=True)
+        older = hook_files.set_aside(state.path, moved)
+        if older is not None:
+            yield f"kept the {state.name} moved aside before as {older}"
+        runs = "which runs first" if state.kind == "foreign" else "which git did not call either"
+        yield f"moved {state.path} to {moved / state.name}, {runs}"
+    hook_files.put_file(state.path, shim, mode=_EXECUTABLE)
+    yield f"{'installed' if state.kind in {'absent', 'foreign', 'inactive'} else 'renewed'} {state.path}"
+
+
+def _leave_place(state: HookState, moved: Path) -> Iterator[str]:
+    """Undo `_take_place` for one hook."""
+    aside = moved / state.name
+    if state.kind in {"foreign", "inactive"}:
+        if hook_files.is_same_hook(state.path, aside):
+            hook_files.remove(aside)  # an installation was cut off between its two steps
+        elif os.path.lexists(aside):
+            yield f"left {state.path}, which came after ours, and {aside}, which was there before; keep one"
+    elif os.path.lexists(aside):
+        hook_files.put_back(aside, state.path)
+        yield f"put {state.path} back"
+    elif state.kind != "absent":
+        hook_files.remove(state.path)
+        yield f"removed {state.path}"
+
+
+def _is_sibling(path: Path) -> bool:
+    """Whether a hook that was moved aside may look for this file beside itself."""
+    if path.name in HOOKS or path.name.startswith(".") or path.suffix == ".sample":
+        return False
+    # another tool may have set our own shim aside: called from there it would lead back to where it came from
+    data = hook_files.read_small(path)
+    return not (data and _MARKER.match(data))
+
+
+def _numbered(moved: Path) -> list[Path]:
+    return [path for path in sorted(moved.iterdir()) if path.stem in HOOKS and path.suffix[1:].isdecimal()]

@@ -1,0 +1,76 @@
+#!/bin/sh
+# agent-infra shim 1
+# Written by `agent-infra init`, which overwrites edits; `agent-infra uninstall` puts back the hook that lay here.
+# It decides nothing. It finds the repository, the hook that was here before, and the program that judges.
+agent_infra_hook=@HOOK@
+agent_infra_vetoes=@VETOES@
+agent_infra_installed=@COMMON_DIR@
+agent_infra_program=@PROGRAM@
+set +e +f +u # a shell may inherit these from its environment
+
+# The repository is the one whose hooks folder holds this file: a copied or moved repository uses its own state.
+# Only where the folder says nothing, the place that was written in at installation counts.
+agent_infra_common=${0%/*}
+agent_infra_common=${agent_infra_common%/moved}
+case /$agent_infra_common in
+    */hooks) agent_infra_common=${agent_infra_common%hooks}. ;;
+    *) agent_infra_common=/dev/null ;;
+esac
+agent_infra_common=${agent_infra_common%/.}
+[ -d "$agent_infra_common/objects" ] || agent_infra_common=${agent_infra_common%/agent-infra}
+[ -d "$agent_infra_common/objects" ] || agent_infra_common=$agent_infra_installed
+if [ ! -d "$agent_infra_common/objects" ]; then
+    printf '%s\n' "agent-infra: $agent_infra_hook: cannot tell which repository this is: neither the folder of $0" \
+        "  nor $agent_infra_installed is one; run \`agent-infra init\` in it, or remove $0" >&2
+    exit "$agent_infra_vetoes"
+fi
+agent_infra_state=$agent_infra_common/agent-infra
+
+# The hook that was here before goes first. One that leads back to this file is not run again inside itself.
+agent_infra_code=0
+agent_infra_moved=$agent_infra_state/hooks/moved/$agent_infra_hook
+if [ -f "$agent_infra_moved" ] && [ -x "$agent_infra_moved" ] &&
+    [ "${AGENT_INFRA_WITHIN-}" != "$PWD $agent_infra_hook" ]; then
+    AGENT_INFRA_WITHIN="$PWD $agent_infra_hook" "$agent_infra_moved" "$@"
+    agent_infra_code=$?
+    if [ "$agent_infra_code" -ne 0 ] && [ "$agent_infra_vetoes" -ne 0 ]; then exit "$agent_infra_code"; fi
+fi
+
+# Nothing guards: done, without a process. A folder that can't be read may hide a guard.
+agent_infra_tasks=
+for agent_infra_guard in "$agent_infra_state"/guards/*; do
+    if [ -e "$agent_infra_guard" ] || [ -h "$agent_infra_guard" ]; then
+        agent_infra_tasks="$agent_infra_tasks ${agent_infra_guard##*/}"
+    fi
+done
+if [ -z "$agent_infra_tasks" ]; then
+    for agent_infra_guard in "$agent_infra_state" "$agent_infra_state/guards"; do
+        if [ -e "$agent_infra_guard" ] || [ -h "$agent_infra_guard" ]; then
+            [ -d "$agent_infra_guard" ] && [ -r "$agent_infra_guard" ] && [ -x "$agent_infra_guard" ] ||
+                agent_infra_tasks=" (unreadable: $agent_infra_guard)"
+        fi
+    done
+    [ -n "$agent_infra_tasks" ] || exit "$agent_infra_code"
+fi
+
+agent_infra_tried="${AGENT_INFRA:+$AGENT_INFRA, }$agent_infra_program, agent-infra on PATH"
+if [ -n "${AGENT_INFRA-}" ] && [ -f "$AGENT_INFRA" ] && [ -x "$AGENT_INFRA" ]; then
+    agent_infra_program=$AGENT_INFRA
+elif [ ! -f "$agent_infra_program" ] || [ ! -x "$agent_infra_program" ]; then
+    agent_infra_program=agent-infra
+fi
+if command -v "$agent_infra_program" >/dev/null 2>&1; then
+    "$agent_infra_program" gate "$agent_infra_hook" --common-dir "$agent_infra_common" "$@"
+    agent_infra_answer=$?
+    case $agent_infra_answer in
+        0) exit "$agent_infra_code" ;;
+        126 | 127) ;; # it is there, but it can't be started
+        *) exit "$agent_infra_answer" ;;
+    esac
+fi
+printf '%s\n' "agent-infra: $agent_infra_hook: guarded by$agent_infra_tasks, but the program that judges was not found" \
+    "  looked for: $agent_infra_tried" \
+    "  way on: install agent-infra again (or set AGENT_INFRA to its path), then repeat this command" \
+    "  way out: agent-infra orchestrate end TASK --reason WORD" \
+    "  last resort, by hand: remove the task's file from $agent_infra_state/guards" >&2
+exit "$agent_infra_vetoes"
