@@ -1,0 +1,1 @@
+"""Commands: parse argv, call one service, render; nothing else reads argv, environment or the current folder."""

@@ -1,0 +1,111 @@
+"""The command tree, loaded piece by piece, and the one error boundary: codes and sentences out, never a traceback."""
+
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from agent_infra import __version__
+from agent_infra.cli.render import emit, tell
+from agent_infra.errors import AgentInfraError, ErrorCode, UsageError
+from agent_infra.services.outcome import failed
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
+
+# command: module of agent_infra.cli, attribute, one line of help
+_COMMANDS = {
+    "init": ("install", "init", "Install the git hooks and the project's settings."),
+    "uninstall": ("install", "uninstall", "Undo init: hooks and files as they were before."),
+    "task": ("tasks", "task", "Make tasks."),
+    "orchestrate": ("orchestrate", "orchestrate", "Move a task's run: the verbs for agents, hooks and drivers."),
+    "run": ("drive", "run", "Drive a task's run with a headless client until it ends or pauses."),
+    "review": ("people", "review", "Do the pending review step by hand, in your editor."),
+    "work": ("people", "work", "Do the pending executor step by hand, in your editor."),
+    "commit": ("commit", "commit", "Commit exactly what was reviewed."),
+    "gate": ("gate", "gate", "What git's hooks ask; let a commit pass as a person."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """All command names."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - same
+        """The command, imported now."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute, _ = _COMMANDS[cmd_name]
+        command: click.Command = getattr(import_module(f"agent_infra.cli.{module}"), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - same
+        """The list of commands, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in _COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="agent-infra", message="%(prog)s %(version)s")
+@click.option("--repo", type=click.Path(path_type=Path), help="A folder in the repository, instead of the current one.")
+@click.pass_context
+def app(ctx: click.Context, repo: Path | None) -> None:
+    """agent-infra makes coding agents earn their commits."""
+    ctx.obj = repo or Path.cwd()
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line; returns its exit code."""
+    answers_json = "orchestrate" in argv[:3]
+    try:
+        code = app.main(list(argv), prog_name="agent-infra", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return _usage(error, argv) if answers_json else EXIT_USAGE
+    except click.UsageError as error:
+        return _usage(error, argv) if answers_json else _shown(error)
+    except click.ClickException as error:
+        return _shown(error)
+    except (click.Abort, KeyboardInterrupt):
+        tell("interrupted; what was recorded stays, the same command goes on")
+        return EXIT_INTERRUPTED
+    except AgentInfraError as error:
+        return _refused(error, answers_json=answers_json)
+    except BrokenPipeError:
+        return EXIT_FAILED
+    except Exception:  # noqa: BLE001 - a fault of ours: said as such, with what a report needs
+        traceback.print_exc()
+        tell("this is a fault of agent-infra; nothing was approved by it")
+        return EXIT_BUG
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: click.UsageError, argv: Sequence[str]) -> int:
+    """A wrong call of `orchestrate`: all six keys on stdout, the usage line on stderr."""
+    message = error.format_message().splitlines()
+    refusal = UsageError(ErrorCode.ORCHESTRATION_PAYLOAD_INVALID, message[0] if message else "a verb is missing")
+    emit(failed(refusal))
+    tell(error.ctx.get_usage() if error.ctx else f"usage: agent-infra {' '.join(argv)}")
+    return EXIT_USAGE
+
+
+def _shown(error: click.ClickException) -> int:
+    error.show(file=sys.stderr)
+    return error.exit_code
+
+
+def _refused(error: AgentInfraError, *, answers_json: bool) -> int:
+    code = EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
+    if answers_json:
+        emit(failed(error))
+    else:
+        tell(f"agent-infra: {error.message} [{error.code}]", *error.notes)
+    return code

@@ -1,0 +1,29 @@
+"""`agent-infra commit TASK -m MESSAGE`."""
+
+from pathlib import Path
+
+import click
+
+from agent_infra.cli.person import require_terminal
+from agent_infra.cli.render import emit, show
+from agent_infra.runtime import people
+from agent_infra.services import commit as commits
+from agent_infra.services.context import open_context
+
+
+@click.command()
+@click.argument("task", metavar="TASK")
+@click.option("-m", "--message", required=True, help="The commit message; the trailers are added by the hook.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as one JSON line.")
+@click.pass_obj
+def commit(repo: Path, task: str, message: str, as_json: bool) -> int:
+    """Commit exactly what was reviewed. With no step pending, on a terminal, do the whole commit step as a person."""
+    context = open_context(repo)
+    state = context.load(context.active(task))
+    if state is None or state.pending is not None:
+        outcome = commits.commit(context, task, message=message)
+    else:
+        require_terminal("commit without a pending step")
+        outcome = people.commit_step(people.as_person(context), task, message=message)
+    (emit if as_json else show)(outcome)
+    return outcome.exit_code

@@ -1,0 +1,203 @@
+"""What the driver starts for one step: the protocol of headless clients, and a child that is a process of its own.
+
+Which program a client starts, and what it says to it, is the business of `agent_infra.clients`.
+"""
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Protocol
+
+from agent_infra.core.lifecycle import Step
+from agent_infra.git.repo import clean_environment
+
+TAIL_BYTES = 4_000  # of what a child said last
+GRACE_SECONDS = 2.0  # between asking a group to end and ending it
+_POLL_SECONDS = 0.02
+
+
+@dataclass(frozen=True)
+class ChildOrder:
+    """One step, as it is handed to a client.
+
+    Attributes:
+        worktree: where the product is; the child's current folder.
+        task_dir: where task.md is; may lie outside of `worktree`.
+        artifact_path: where the result is expected.
+        brief: what an agent is told.
+        attempt: 1-based; which try at this very step.
+    """
+
+    task_id: str
+    step: Step
+    worktree: Path
+    task_dir: Path
+    artifact_path: Path
+    brief: str
+    attempt: int = 1
+
+
+@dataclass(frozen=True)
+class ChildResult:
+    """How a child ended.
+
+    Attributes:
+        exit_code: below zero if a signal ended it.
+        stderr_tail: what it said last, at most `TAIL_BYTES`; for the eyes of a person, never for our records.
+    """
+
+    exit_code: int
+    stderr_tail: str
+
+
+class Child(Protocol):
+    """Somebody at work on one step."""
+
+    @property
+    def child_id(self) -> str:
+        """The identity that goes into the receipt; never used twice."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> ChildResult:
+        """How it ended; `TimeoutError` if it has not within `timeout` seconds."""
+        ...
+
+    def stop(self) -> None:
+        """End it and everything it started; no error if it has ended already."""
+        ...
+
+
+class HeadlessClient(Protocol):
+    """A client that can do one step without a session around it."""
+
+    @property
+    def id(self) -> str:
+        """Its id in the registry."""
+        ...
+
+    def check(self, step: Step, attempt: int) -> None:
+        """Raise if it can't do that step, before anything is prepared for it."""
+        ...
+
+    def start(self, order: ChildOrder) -> Child:
+        """Start a fresh child."""
+        ...
+
+
+@dataclass
+class ProcessChild:
+    """A child that is a process, the leader of its own session and group.
+
+    Whatever the group left running when the child ended is ended too: what it wrote later would belong to nobody.
+    A program that made a session of its own (git's background maintenance does) is out of our reach.
+    """
+
+    child_id: str
+    process: subprocess.Popen[bytes]
+    said: IO[bytes]
+    grace: float = GRACE_SECONDS
+    _result: ChildResult | None = field(default=None, init=False)
+
+    @property
+    def pid(self) -> int:
+        """Process id, which is the id of its group too."""
+        return self.process.pid
+
+    def wait(self, timeout: float | None = None) -> ChildResult:
+        """How it ended; asked again, the same answer.
+
+        Raises:
+            TimeoutError: it is still running after `timeout` seconds.
+
+        Side effects:
+            Ends what is left of its group.
+        """
+        if self._result is None:
+            try:
+                self.process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                raise TimeoutError(f"child {self.child_id} is still running after {timeout} seconds") from None
+            self._result = self._settle()
+        return self._result
+
+    def stop(self) -> None:
+        """End the whole group: TERM, then KILL for what is left after the grace.
+
+        Side effects:
+            Signals the group, and nothing once the child was waited for: its number may be somebody else's by then.
+        """
+        if self._result is None:
+            self._result = self._settle()
+
+    def _settle(self) -> ChildResult:
+        _end_group(self.process, self.grace)
+        with self.said:
+            self.said.seek(max(0, self.said.seek(0, os.SEEK_END) - TAIL_BYTES))
+            tail = self.said.read(TAIL_BYTES).decode(errors="replace")
+        return ChildResult(self.process.wait(), tail)
+
+
+def start_process(
+    argv: Sequence[str], order: ChildOrder, *, child_id: str, stdin: bytes, extra: Mapping[str, str] | None = None
+) -> ProcessChild:
+    """Start the program of a child in the worktree, in a session of its own, without a shell.
+
+    `stdin` reaches it as a file: neither side can block the other. Both its outputs are kept for the tail.
+
+    Raises:
+        OSError: the program or the worktree is not there.
+
+    Side effects:
+        Starts a process; the caller waits for it or stops it.
+    """
+    said = tempfile.TemporaryFile()  # noqa: SIM115  the child's whole life long; closed when it has ended
+    try:
+        with tempfile.TemporaryFile() as given:
+            given.write(stdin)
+            given.seek(0)
+            process = subprocess.Popen(
+                argv,
+                stdin=given,
+                stdout=said,
+                stderr=said,
+                cwd=order.worktree,
+                env=child_environment(os.environ, order.task_id) | dict(extra or {}),
+                start_new_session=True,
+            )
+    except BaseException:
+        said.close()
+        raise
+    return ProcessChild(child_id, process, said)
+
+
+def child_environment(environment: Mapping[str, str], task_id: str) -> dict[str, str]:
+    """The environment of a child: ours, without what would lead its git astray, with the task it works on."""
+    kept = clean_environment(environment)
+    return {name: value for name, value in environment.items() if name in kept} | {"AGENT_INFRA_TASK": task_id}
+
+
+def _end_group(leader: subprocess.Popen[bytes], grace: float) -> None:
+    """TERM to the group, KILL to what is left after `grace` seconds."""
+    if not _signal_group(leader.pid, signal.SIGTERM):
+        return
+    deadline = time.monotonic() + grace
+    while time.monotonic() < deadline:
+        leader.poll()  # reaps it, or its own zombie would keep the group alive
+        if not _signal_group(leader.pid, 0):
+            return
+        time.sleep(_POLL_SECONDS)
+    _signal_group(leader.pid, signal.SIGKILL)
+
+
+def _signal_group(group: int, number: int) -> bool:
+    """Send `number` to the group (0 only asks); False if nobody is left in it who can be reached."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):  # macOS says EPERM for a group of zombies
+        return False
+    return True

@@ -1,0 +1,187 @@
+"""The driver: route, prepare, child, complete, seal, advance, until the task's run ends or pauses.
+
+It holds a kernel lock of its own while it drives, so that whoever gets that lock later knows that the child of a
+receipt which a driver opened is an orphan.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from agent_infra.core.lifecycle import NATIVE_AGENTS, Step
+from agent_infra.core.receipts import Activation, Origin, Receipt, ReceiptStatus
+from agent_infra.core.run import RunStatus, State
+from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
+from agent_infra.runtime.children import Child, ChildOrder, ChildResult, HeadlessClient
+from agent_infra.services import abandon as abandoning
+from agent_infra.services import brief as briefs
+from agent_infra.services import delegate, orchestrate, records
+from agent_infra.services import prepare as preparing
+from agent_infra.services.context import Context
+from agent_infra.services.outcome import Outcome
+from agent_infra.stores.atomic import locked
+from agent_infra.stores.runs import require
+from agent_infra.stores.workspace import TaskPlace
+
+ABORTS_IN_A_ROW = 3
+_POLL = 0.2  # seconds between looks at a child, so that Ctrl-C is heard
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One thing that happened to a step, for a line on the screen."""
+
+    step: Step | None
+    what: str
+
+
+@dataclass(frozen=True)
+class Driver:
+    """Drives the steps of one task with one client.
+
+    Attributes:
+        report: hears what happens.
+    """
+
+    context: Context
+    place: TaskPlace
+    client: HeadlessClient
+    report: Callable[[Progress], None]
+
+    def drive(self) -> Outcome:
+        """Drive until the run is completed or paused, or a step is refused.
+
+        Raises:
+            RefusedError: LOCK_TIMEOUT while another driver drives the task; what the verbs refuse.
+
+        Side effects:
+            Child processes, and what the verbs write. After Ctrl-C the child is ended; the run can go on later.
+        """
+        lock = self.context.runs.folder / "drivers" / f"{self.place.task_id}.lock"
+        with locked(lock, wait=0):
+            outcome = self._begin()
+            self._reap_orphan()
+            while outcome.status == RunStatus.RUNNING:
+                outcome = self._step()
+        return outcome
+
+    def _begin(self) -> Outcome:
+        outcome = orchestrate.begin(self.context, self.place.task_id, orchestrate.Beginning())
+        if outcome.changed:
+            self.report(
+                Progress(None, "the run begins" if outcome.run and not outcome.run.receipts else "the run goes on")
+            )
+        return outcome
+
+    def _reap_orphan(self) -> None:
+        """The lock is ours, so the child of a driver's receipt has no driver any more."""
+        receipt = self._state().pending
+        if receipt and receipt.origin == Origin.DRIVER:
+            self._abort(receipt.step, "its driver is gone")
+
+    def _step(self) -> Outcome:
+        state = self._state()
+        if state.pending:
+            raise preparing.busy(self.place.task_id, state.pending)
+        route = orchestrate.route_task(self.context, self.place.task_id)
+        if route.next is None:
+            if route.error:
+                raise route.error
+            return route
+        attempt = 1 + aborted_in_a_row(state, route.next.artifact)
+        if attempt > ABORTS_IN_A_ROW:
+            return self._give_up(route.next)
+        self.client.check(route.next, attempt)
+        prepared = preparing.prepare(self.context, self.place.task_id, preparing.Order(self.client.id, headless=True))
+        if prepared.status != RunStatus.RUNNING or prepared.run is None or prepared.run.pending_delegation is None:
+            return prepared
+        return self._work(prepared.run.pending_delegation, attempt)
+
+    def _work(self, receipt: Receipt, attempt: int) -> Outcome:
+        """One child from start to the end of its step."""
+        step = receipt.step
+        child = self.client.start(self._order(step, attempt))
+        native = next(name for name, role in NATIVE_AGENTS.items() if role == step.role)
+        try:
+            started = Activation(self.client.id, native, child.child_id, f"driver:{receipt.run_id}", "fresh")
+            outcome = delegate.activate(self.context, self.place.task_id, started)
+            if outcome.status != RunStatus.RUNNING:
+                return outcome
+            self.report(Progress(step, f"{step.role} at work"))
+            result = _ended(child)
+        finally:
+            child.stop()
+        return self._take(step, child, native, result)
+
+    def _take(self, step: Step, child: Child, native: str, result: ChildResult) -> Outcome:
+        """What a child left, or the end of its receipt."""
+        if result.exit_code == 0:
+            try:
+                delegate.complete(self.context, self.place.task_id, delegate.Claim(self.client.id))
+            except RefusedError as error:
+                return self._abort(step, f"the result was not taken: {error.message} [{error.code}]")
+        stop = delegate.Stop(self.client.id, native, child.child_id, result.exit_code)
+        sealed = delegate.seal(self.context, self.place.task_id, stop)
+        if sealed.exit_code:
+            words = result.stderr_tail.strip().splitlines()
+            return self._abort(step, f"the child ended with {result.exit_code}: {words[-1] if words else 'no word'}")
+        if sealed.status != RunStatus.RUNNING:
+            return sealed
+        advanced = orchestrate.advance(self.context, self.place.task_id)
+        self.report(Progress(step, self._verdict(step)))
+        return advanced
+
+    def _verdict(self, step: Step) -> str:
+        verdict = self._state().memo.verdicts.get(step.artifact)
+        return f"done: {verdict}" if verdict else "done"
+
+    def _abort(self, step: Step, why: str) -> Outcome:
+        self.report(Progress(step, why))
+        return abandoning.abandon(self.context, self.place.task_id, reason=why, restored=False)
+
+    def _give_up(self, step: Step) -> Outcome:
+        message = f"{ABORTS_IN_A_ROW} children in a row left no {step.artifact} that could be taken"
+        error = RefusedError(ErrorCode.DELEGATION_NO_RESULT, message)
+        return records.pause_for(self.context, self.place, "drive", error)
+
+    def _order(self, step: Step, attempt: int) -> ChildOrder:
+        return ChildOrder(
+            task_id=self.place.task_id,
+            step=step,
+            worktree=self.context.repo.worktree,
+            task_dir=self.place.folder,
+            artifact_path=self.place.folder / step.artifact,
+            brief=briefs.brief_text(self.context, self.place, self._state()),
+            attempt=attempt,
+        )
+
+    def _state(self) -> State:
+        return require(self.context.load(self.place), self.place.task_id)
+
+
+def _ended(child: Child) -> ChildResult:
+    while True:
+        with suppress(TimeoutError):
+            return child.wait(_POLL)
+
+
+def aborted_in_a_row(state: State, artifact: str) -> int:
+    """How many of the last receipts for an artifact were aborted, counted back from the newest of the run."""
+    count = 0
+    for receipt in reversed(state.run.receipts):
+        if receipt.artifact != artifact or receipt.status != ReceiptStatus.ABORTED:
+            break
+        count += 1
+    return count
+
+
+def drive(context: Context, ref: str, client: HeadlessClient, report: Callable[[Progress], None]) -> Outcome:
+    """Drive a task with a headless client; see `Driver.drive`."""
+    driving = replace(context, origin=Origin.DRIVER)
+    try:
+        return Driver(driving, driving.active(ref), client, report).drive()
+    except AgentInfraError as error:
+        if error.code != ErrorCode.LOCK_TIMEOUT or "drivers" not in error.message:
+            raise
+        message = f"another driver drives {ref} right now; it goes on by itself"
+        raise RefusedError(ErrorCode.ORCHESTRATION_DELEGATION_BUSY, message) from error

@@ -1,0 +1,155 @@
+"""A person as the child of a step: prepare, editor, complete, seal, advance, in one sitting."""
+
+import getpass
+import os
+import shlex
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agent_infra.core.lifecycle import NATIVE_AGENTS, Role, Step
+from agent_infra.core.receipts import Activation, Origin, ReceiptStatus
+from agent_infra.core.run import State
+from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
+from agent_infra.services import brief as briefs
+from agent_infra.services import commit as commits
+from agent_infra.services import delegate, orchestrate
+from agent_infra.services import prepare as preparing
+from agent_infra.services.context import Context
+from agent_infra.services.outcome import Outcome
+from agent_infra.stores.atomic import write_atomic
+from agent_infra.stores.runs import require
+
+CLIENT = "human"
+_FRESH = "fresh"
+
+
+@dataclass(frozen=True)
+class Sitting:
+    """How a person is met.
+
+    Attributes:
+        edit: opens a file and comes back when it is closed.
+        again: says what is wrong and asks whether the person wants to mend it.
+    """
+
+    edit: Callable[[Path], None]
+    again: Callable[[AgentInfraError], bool]
+
+
+def as_person(context: Context) -> Context:
+    """The same repository, with a person reporting the events."""
+    return replace(context, origin=Origin.HUMAN)
+
+
+def open_editor(path: Path) -> None:
+    """Open a file in the person's editor, as git would choose it, and wait.
+
+    Raises:
+        RefusedError: TERMINAL_REQUIRED where the editor can't be started or fails.
+
+    Side effects:
+        A child process on this terminal.
+    """
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        code = subprocess.run([*shlex.split(editor), str(path)], check=False).returncode
+    except (OSError, ValueError) as error:
+        message = f"the editor {editor!r} can't be started ({error}); set EDITOR"
+        raise RefusedError(ErrorCode.TERMINAL_REQUIRED, message) from error
+    if code:
+        raise RefusedError(ErrorCode.TERMINAL_REQUIRED, f"the editor {editor!r} ended with {code}; the step stays open")
+
+
+def do_step(context: Context, ref: str, role: Role, sitting: Sitting) -> Outcome:
+    """Do the pending or next step of a role by hand.
+
+    Raises:
+        RefusedError: ORCHESTRATION_PROVENANCE_MISMATCH where the next step is for the other role or is the commit;
+            what the verbs refuse.
+
+    Side effects:
+        What prepare, activate, complete, seal and advance do; an editor on the terminal.
+    """
+    place = context.active(ref)
+    state = _open(context, ref, role)
+    receipt = state.pending
+    if receipt is None:
+        return Outcome(state.run.status, task_id=place.task_id, run=state.run)
+    path = place.folder / receipt.artifact
+    if not path.exists():
+        write_atomic(path, briefs.template_text(place.task_id, receipt).encode())
+    while True:
+        sitting.edit(path)
+        try:
+            delegate.complete(context, ref, delegate.Claim(CLIENT))
+            break
+        except RefusedError as error:
+            if not sitting.again(error):
+                raise
+    return _close(context, ref, receipt.role, str(receipt.child_id))
+
+
+def commit_step(context: Context, ref: str, *, message: str) -> Outcome:
+    """Do the whole commit step by hand.
+
+    Side effects:
+        As `do_step`, and one commit.
+    """
+    state = _open(context, ref, Role.EXECUTOR, commits_too=True)
+    if state.pending is None:
+        return Outcome(state.run.status, task_id=state.run.task_id, run=state.run)
+    made = commits.commit(context, ref, message=message)
+    delegate.complete(context, ref, delegate.Claim(CLIENT))
+    done = _close(context, ref, state.pending.role, str(state.pending.child_id))
+    return replace(done, notes=(*made.notes, *done.notes))
+
+
+def _open(context: Context, ref: str, role: Role, *, commits_too: bool = False) -> State:
+    """The run with its step activated by this person; one that this person left open is taken up again."""
+    place = context.active(ref)
+    state = require(context.load(place), place.task_id)
+    if state.pending is None:
+        _check_step(orchestrate.route_task(context, ref), role, commits_too=commits_too)
+        preparing.prepare(context, ref, preparing.Order(CLIENT))
+        state = require(context.load(place), place.task_id)
+    receipt = state.pending
+    if receipt is None:
+        return state
+    if receipt.client != CLIENT or receipt.role != role:
+        message = f"{receipt.artifact} is pending for the {receipt.role} of client {receipt.client}, not for you"
+        raise RefusedError(ErrorCode.ORCHESTRATION_DELEGATION_BUSY, message)
+    if receipt.status == ReceiptStatus.PREPARED:
+        native = next(name for name, of in NATIVE_AGENTS.items() if of == role)
+        child = f"human:{_email(context)}:{context.new_id()}"
+        parent = f"terminal:{getpass.getuser()}"
+        delegate.activate(context, ref, Activation(CLIENT, native, child, parent, _FRESH))
+    return require(context.load(place), place.task_id)
+
+
+def _check_step(outcome: Outcome, role: Role, *, commits_too: bool) -> None:
+    step: Step | None = outcome.next
+    if step is None:
+        raise outcome.error or RefusedError(ErrorCode.ORCHESTRATION_RUN_NOT_RUNNING, "the run has no next step")
+    is_commit = step.artifact == "commit"
+    if step.role != role or is_commit != commits_too:
+        helps = {
+            (Role.REVIEWER, False): "`agent-infra review`",
+            (Role.EXECUTOR, False): "`agent-infra work`",
+            (Role.EXECUTOR, True): "`agent-infra commit -m MESSAGE`",
+        }[step.role, is_commit]
+        message = f"the next step is {step.stage} round {step.round} by the {step.role}; {helps} does it"
+        raise RefusedError(ErrorCode.ORCHESTRATION_PROVENANCE_MISMATCH, message)
+
+
+def _close(context: Context, ref: str, role: str, child_id: str) -> Outcome:
+    native = next(name for name, of in NATIVE_AGENTS.items() if of == role)
+    sealed = delegate.seal(context, ref, delegate.Stop(CLIENT, native, child_id))
+    if sealed.exit_code or sealed.status == "paused":
+        return sealed
+    return orchestrate.advance(context, ref)
+
+
+def _email(context: Context) -> str:
+    return context.repo.run("config", "user.email", check=False).stdout.decode(errors="replace").strip() or "unknown"

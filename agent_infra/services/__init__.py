@@ -1,0 +1,1 @@
+"""Use cases: load, decide in `core`, save, report."""

@@ -1,0 +1,82 @@
+"""`abandon`: the way out of a step that went wrong, and out of every pause."""
+
+from typing import Any
+
+from agent_infra.core.lifecycle import Stage
+from agent_infra.core.run import RUN, CommitAuthorization, Pause, RunStatus, State
+from agent_infra.errors import ErrorCode, RefusedError
+from agent_infra.git import restore
+from agent_infra.services import records
+from agent_infra.services.context import Context
+from agent_infra.services.outcome import Outcome
+from agent_infra.stores.journal import Event
+from agent_infra.stores.runs import require
+from agent_infra.stores.workspace import TaskPlace
+
+
+def abandon(context: Context, ref: str, *, reason: str, restored: bool) -> Outcome:
+    """End the pending receipt as aborted and make the run recoverable; nothing pending is no error.
+
+    Args:
+        restored: put back every product file that differs from the receipt's fingerprint before the step.
+
+    Raises:
+        RefusedError: ORCHESTRATION_RUN_MISSING; ORCHESTRATION_WORKTREE_MISMATCH where files can't be put back.
+
+    Side effects:
+        Journal, view, evidence; with `restored` files of the worktree, after a snapshot of the present state.
+    """
+    place = context.active(ref)
+    state = require(context.load(place), place.task_id)
+    notes = _put_back(context, place, state) if restored and state.pending else ()
+
+    def decide(state: State | None) -> Event | None:
+        state = require(state, place.task_id)
+        event = Event("abandon", run=_patch(context, state), memo={"faulty": None}, facts={"reason": reason})
+        changed = state.pending is not None or event.run or state.memo.faulty
+        return records.with_abort(state, event, reason=reason, now=context.now()) if changed else None
+
+    after, changed = context.runs.change(place, decide)
+    return records.settled(context, place, after, changed=changed, notes=notes)
+
+
+def _patch(context: Context, state: State) -> dict[str, Any]:
+    """What abandoning changes in the run itself."""
+    run = state.run
+    patch: dict[str, Any] = {}
+    if run.pause and run.status == RunStatus.PAUSED and not run.pause.recoverable:
+        pause = Pause(code=run.pause.code, message=run.pause.message, recoverable=True)
+        patch["pause"] = pause.to_json()
+    if state.pending and state.pending.stage == Stage.COMMIT:
+        if run.commit_authorization.commit is None:
+            patch["commitAuthorization"] = CommitAuthorization().to_json()
+        else:
+            # the commit is history: the step counts as done, though nobody sealed it
+            used = run.commit_authorization.evolve(consumed_at=context.now())
+            patch |= {"commitAuthorization": used.to_json(), "status": RUN.follow(run.status, "end"), "pause": None}
+    return patch
+
+
+def _put_back(context: Context, place: TaskPlace, state: State) -> tuple[str, ...]:
+    """Make the product files as they were before the step; says how to come back."""
+    receipt = state.pending
+    here = str(context.repo.worktree)
+    if receipt is None:
+        return ()
+    if state.run.worktree != here:
+        message = f"the run belongs to worktree {state.run.worktree}, this is {here}; call from there to put files back"
+        raise RefusedError(ErrorCode.ORCHESTRATION_WORKTREE_MISMATCH, message)
+    objects = context.objects
+    present = objects.product(context.snapshot(place, state))
+    wanted = objects.product(receipt.before_fingerprint)
+    paths = restore.restore(context.repo, objects, wanted=wanted, present=present)
+    notes = [f"put back: {path}" for path in paths]
+    if paths:
+        notes.append(f"the state before was {present}; `{restore.way_back(objects, present, paths)}` brings it back")
+    head = context.repo.head().oid
+    if head != receipt.head_before:
+        notes.append(
+            f"HEAD moved during the step and stays at {head}; before the step it was {receipt.head_before} "
+            "(a person undoes that commit with `git reset`)"
+        )
+    return tuple(notes)

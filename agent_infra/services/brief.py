@@ -1,0 +1,83 @@
+"""What the child of the pending step is told, and the diff that a code reviewer judges, as a file."""
+
+from pathlib import Path
+
+from agent_infra.core.brief import Brief, BriefInput, fill_template, render_brief
+from agent_infra.core.lifecycle import Stage, Step
+from agent_infra.core.receipts import Receipt
+from agent_infra.core.run import State
+from agent_infra.errors import ErrorCode, RefusedError
+from agent_infra.resources import resource
+from agent_infra.services.context import Context, check_task
+from agent_infra.services.outcome import Outcome
+from agent_infra.stores.artifacts import read_task
+from agent_infra.stores.atomic import write_atomic
+from agent_infra.stores.runs import require
+from agent_infra.stores.workspace import TaskPlace
+
+
+def brief(context: Context, ref: str) -> Outcome:
+    """The brief of the pending step, under the key `brief`; no state changes.
+
+    Raises:
+        RefusedError: ORCHESTRATION_RUN_MISSING, or ORCHESTRATION_DELEGATION_MISSING where no step is pending.
+
+    Side effects:
+        The diff to judge is written as a file in the common dir, where it can be made anew at any time.
+    """
+    place = context.active(ref)
+    state = require(context.load(place), place.task_id)
+    text = brief_text(context, place, state)
+    step = state.pending.step if state.pending else None
+    return Outcome(state.run.status, task_id=place.task_id, run=state.run, next=step, extra={"brief": text})
+
+
+def brief_text(context: Context, place: TaskPlace, state: State) -> str:
+    """What a fresh child must know, at most 8,000 bytes."""
+    receipt = state.pending
+    if receipt is None:
+        message = f"no step of {place.task_id} is pending, so there is nothing to tell; `orchestrate prepare` opens one"
+        raise RefusedError(ErrorCode.ORCHESTRATION_DELEGATION_MISSING, message)
+    step = receipt.step
+    return render_brief(
+        Brief(
+            task_id=place.task_id,
+            title=check_task(read_task(place), place.task_id).title,
+            run_id=state.run.run_id,
+            step=step,
+            worktree=Path(state.run.worktree),
+            task_dir=place.folder,
+            artifact_path=place.folder / step.artifact,
+            inputs=tuple(BriefInput(i.name, place.folder / i.name, i.sha256) for i in receipt.inputs),
+            template_text=template_text(place.task_id, receipt),
+            client=receipt.client,
+            diff_file=_diff_file(context, place, state, receipt),
+            commit_paths=_commit_paths(context, state, step),
+        )
+    )
+
+
+def template_text(task_id: str, receipt: Receipt) -> str:
+    """The shape of a step's artifact, filled with what is known."""
+    text = resource("templates", f"{receipt.stage}.md").read_text(encoding="utf-8")
+    judged = receipt.inputs[0].name if receipt.inputs else "task.md"
+    values = {"artifact": receipt.artifact, "round": str(receipt.round), "input": judged, "task": task_id}
+    return fill_template(text, values)
+
+
+def _diff_file(context: Context, place: TaskPlace, state: State, receipt: Receipt) -> Path | None:
+    """The file with what a code reviewer judges, written if it is not there."""
+    if receipt.stage != Stage.REVIEW_CODE or receipt.input_tree is None:
+        return None
+    path = context.runs.folder / "briefs" / place.task_id / f"{receipt.id}.diff"
+    if not path.exists():
+        write_atomic(path, context.objects.patch(state.run.baseline.tree, receipt.input_tree))
+    return path
+
+
+def _commit_paths(context: Context, state: State, step: Step) -> tuple[str, ...]:
+    authorized = state.run.commit_authorization
+    if step.stage is not Stage.COMMIT or authorized.tree is None:
+        return ()
+    parent = context.objects.tree_of(authorized.head) or context.objects.empty_tree
+    return tuple(change.name for change in context.objects.diff(parent, authorized.tree))

@@ -1,0 +1,85 @@
+"""`agent-infra commit`: put exactly the authorized tree into a commit, so that nobody has to guess it."""
+
+from agent_infra.core.lifecycle import Stage
+from agent_infra.core.receipts import ReceiptStatus
+from agent_infra.core.run import State
+from agent_infra.errors import ErrorCode, RefusedError
+from agent_infra.services import authorize, records
+from agent_infra.services.context import Context
+from agent_infra.services.outcome import Outcome
+from agent_infra.services.prepare import check_place
+from agent_infra.stores.runs import require
+
+
+def commit(context: Context, ref: str, *, message: str) -> Outcome:
+    """Commit the authorized tree through git and its hooks.
+
+    Raises:
+        RefusedError: COMMIT_UNAUTHORIZED unless the commit step is activated and HEAD is where it was; git's own
+            words (GIT_FAILED) where a hook or git refuses.
+
+    Side effects:
+        One commit on the run's branch. The user's index changes for the committed paths alone.
+    """
+    place = context.active(ref)
+    state = require(context.load(place), place.task_id)
+    check_place(context, state)
+    _check_open(context, state)
+    tree = state.run.commit_authorization.tree or ""
+    paths = [change.path for change in context.objects.diff(records.tree_of(context, context.repo.head().oid), tree)]
+    # until now the reviewed content lies in our own store alone
+    context.objects.publish(tree)
+    _commit_tree(context, tree, message)
+    _take_over(context, paths)
+    after = require(context.load(place), place.task_id)
+    oid = context.repo.head().oid
+    return Outcome(after.run.status, changed=True, task_id=place.task_id, run=after.run, notes=(f"committed {oid}",))
+
+
+def _check_open(context: Context, state: State) -> None:
+    task_id = state.run.task_id
+    receipt = state.pending
+    if not authorize.is_open(state):
+        at = f"{receipt.artifact} is {receipt.status}" if receipt else "no step is pending"
+        if state.run.commit_authorization.commit:
+            at = f"{state.run.commit_authorization.commit} was committed already"
+        message = f"no commit of {task_id} is authorized: {at}; the commit step must be prepared and its child started"
+        raise RefusedError(ErrorCode.COMMIT_UNAUTHORIZED, message)
+    head = context.repo.head()
+    authorized = state.run.commit_authorization
+    if (head.ref or "HEAD", head.oid) != (authorized.ref, authorized.head):
+        message = (
+            f"the commit was authorized on {authorized.head}, but HEAD is {head.oid}; "
+            f"`agent-infra orchestrate abandon {task_id} --reason …`, then prepare it anew"
+        )
+        raise RefusedError(ErrorCode.COMMIT_UNAUTHORIZED, message)
+
+
+def _commit_tree(context: Context, tree: str, message: str) -> None:
+    """Let git commit an index of our own."""
+    index = context.repo.git_dir / "agent-infra" / "commit-index"
+    index.parent.mkdir(parents=True, exist_ok=True)
+    index.unlink(missing_ok=True)
+    env = {"GIT_INDEX_FILE": str(index)}
+    try:
+        context.repo.run("read-tree", tree, env=env)
+        context.repo.run("commit", "--quiet", "--file=-", stdin=message.encode(), env=env)
+    finally:
+        index.unlink(missing_ok=True)
+
+
+def _take_over(context: Context, paths: list[bytes]) -> None:
+    """Set the committed paths in the user's index; what else is staged stays staged."""
+    listed = b"".join(path + b"\0" for path in paths)
+    options = ("reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", "HEAD")
+    context.repo.run(*options, stdin=listed, env={"GIT_LITERAL_PATHSPECS": "1"})
+
+
+def is_commit_step(state: State | None) -> bool:
+    """Whether a commit step is pending."""
+    return state is not None and state.pending is not None and state.pending.stage == Stage.COMMIT
+
+
+def awaits_child(state: State) -> bool:
+    """Whether the pending step was prepared, but nobody started it."""
+    return state.pending is not None and state.pending.status == ReceiptStatus.PREPARED

@@ -1,0 +1,209 @@
+"""What a use case works with: one repository, its stores, a clock, a source of ids, and a way to take snapshots."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from agent_infra.core import tasks
+from agent_infra.core.config import Config, parse_config
+from agent_infra.core.facts import Situation
+from agent_infra.core.lifecycle import Flow
+from agent_infra.core.receipts import Origin
+from agent_infra.core.run import State
+from agent_infra.errors import AgentInfraError, CorruptStateError, ErrorCode, RefusedError
+from agent_infra.git import evidence
+from agent_infra.git.objects import ObjectStore
+from agent_infra.git.repo import Repo, discover
+from agent_infra.git.snapshot import ReferenceSnapshotter, Snapshotter, TaskFolder
+from agent_infra.stores.artifacts import read_folder
+from agent_infra.stores.atomic import LOCK_WAIT, read_regular
+from agent_infra.stores.runs import RunStore
+from agent_infra.stores.workspace import ACTIVE, TASK_LIMIT, TaskPlace, Workspace
+
+CONFIG_FILE = Path(".agents/config.toml")
+
+
+def utc_now() -> str:
+    """RFC 3339 in UTC with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def new_id() -> str:
+    """A random id."""
+    return str(uuid.uuid4())
+
+
+@dataclass(frozen=True)
+class Context:
+    """One repository as seen from one of its worktrees.
+
+    Attributes:
+        now: RFC 3339 UTC, milliseconds.
+        origin: who reports the events.
+    """
+
+    repo: Repo
+    now: Callable[[], str] = utc_now
+    new_id: Callable[[], str] = new_id
+    origin: Origin = Origin.CLI
+    lock_wait: float = LOCK_WAIT
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        """The tasks, which lie in the primary worktree."""
+        return Workspace(self.repo.state_root)
+
+    @cached_property
+    def runs(self) -> RunStore:
+        """The runs, which lie in the common dir."""
+        return RunStore(self.repo.common_dir / "agent-infra", self.now, self.lock_wait)
+
+    @cached_property
+    def objects(self) -> ObjectStore:
+        """The object store of the snapshots."""
+        return ObjectStore(self.repo)
+
+    @cached_property
+    def snapshotter(self) -> Snapshotter:
+        """The way in which the working tree is read."""
+        return ReferenceSnapshotter(self.repo, self.objects)
+
+    @cached_property
+    def config(self) -> Config:
+        """The project's settings as they are now; a run goes by those of its `begin`.
+
+        Raises:
+            RefusedError: CONFIG_INVALID.
+        """
+        return parse_config(self.config_text())
+
+    def config_text(self) -> str:
+        """The text of `.agents/config.toml`, empty without one.
+
+        Raises:
+            RefusedError: CONFIG_INVALID.
+        """
+        try:
+            data = read_regular(self.repo.state_root / CONFIG_FILE, limit=TASK_LIMIT)
+            return (data or b"").decode()
+        except (UnicodeDecodeError, CorruptStateError) as error:
+            raise RefusedError(ErrorCode.CONFIG_INVALID, f"{CONFIG_FILE} can't be read: {error}") from error
+
+    def resolve(self, ref: str) -> TaskPlace:
+        """The task that a reference means; a task of which only the run is left is found too.
+
+        Raises:
+            RefusedError: INVALID_TASK_REF, TASK_NOT_FOUND or a SHORT_ID code.
+        """
+        try:
+            return self.workspace.resolve(ref, short_id_length=self._short_id_length())
+        except RefusedError as error:
+            if error.code != ErrorCode.TASK_NOT_FOUND or not self._has_traces(ref):
+                raise
+            return self.workspace.missing(ref)
+
+    def active(self, ref: str) -> TaskPlace:
+        """The place of an active task.
+
+        Raises:
+            RefusedError: as for `resolve`; ORCHESTRATION_TASK_MISSING where only the run is left;
+                TASK_STATE_MISMATCH for a task that is blocked, completed or archived.
+        """
+        place = self.resolve(ref)
+        if place.state == "missing":
+            helps = f"`agent-infra orchestrate repair {ref}` brings it back"
+            message = f"the folder of {ref} is gone, its run still guards; {helps}"
+            raise RefusedError(ErrorCode.ORCHESTRATION_TASK_MISSING, message)
+        if place.state != ACTIVE:
+            message = f"{place.task_id} is {place.state}, expected an active task"
+            raise RefusedError(ErrorCode.TASK_STATE_MISMATCH, message)
+        return place
+
+    def load(self, place: TaskPlace) -> State | None:
+        """The run of a task, or `None`.
+
+        Raises:
+            CorruptStateError: ORCHESTRATION_JOURNAL_INVALID, _JOURNAL_MISSING or _STATE_TAMPERED.
+        """
+        return self.runs.load(place, evidence=self.has_evidence(place.task_id))
+
+    def has_evidence(self, task_id: str) -> bool:
+        """Whether the evidence ref says that there was a run; only asked where no journal answers."""
+        if self.runs.journal(task_id).path.exists():
+            return False
+        return evidence.head(self.repo, task_id) is not None
+
+    def situation(self, place: TaskPlace, state: State | None, product_tree: Callable[[], str]) -> Situation:
+        """What the facts of a task are gathered from.
+
+        Raises:
+            RefusedError: ORCHESTRATION_TASK_INVALID for a task.md that can't be read strictly.
+        """
+        folder = read_folder(place)
+        check_task(folder.task, place.task_id)
+        flow = Flow(state.run.flow) if state else Flow.FULL
+        return Situation(folder, flow, state, product_tree)
+
+    def snapshot(self, place: TaskPlace, state: State | None, *, exclude: list[str] | None = None) -> str:
+        """The fingerprint of the workspace now.
+
+        Raises:
+            RefusedError: ORCHESTRATION_SNAPSHOT_FAILED.
+        """
+        if exclude is None:
+            exclude = run_config(state).snapshot.exclude if state else self.config.snapshot.exclude
+        keep = sorted({head for head in _heads(state) if head})
+        try:
+            return self.snapshotter.capture(TaskFolder(place.task_id, place.folder), exclude=exclude, keep=keep)
+        except AgentInfraError as error:
+            if error.code == ErrorCode.ORCHESTRATION_SNAPSHOT_FAILED:
+                raise
+            raise RefusedError(ErrorCode.ORCHESTRATION_SNAPSHOT_FAILED, f"no snapshot: {error.message}") from error
+
+    def _short_id_length(self) -> int:
+        try:
+            return self.config.task.short_id_length
+        except RefusedError:
+            # a broken config must not hide which task is meant; the verbs that need it say so
+            return Config().task.short_id_length
+
+    def _has_traces(self, ref: str) -> bool:
+        if not tasks.TASK_ID.fullmatch(ref):
+            return False
+        return self.runs.journal(ref).path.exists() or evidence.head(self.repo, ref) is not None
+
+
+def open_context(cwd: Path, *, origin: Origin = Origin.CLI, lock_wait: float = LOCK_WAIT) -> Context:
+    """The context of the repository around `cwd`.
+
+    Raises:
+        RefusedError: REPO_ROOT_NOT_FOUND.
+    """
+    return Context(discover(cwd), origin=origin, lock_wait=lock_wait)
+
+
+def check_task(data: bytes, task_id: str) -> tasks.TaskDocument:
+    """task.md as the route needs it.
+
+    Raises:
+        RefusedError: ORCHESTRATION_TASK_INVALID.
+    """
+    try:
+        return tasks.parse_task(data, task_id)
+    except AgentInfraError as error:
+        raise RefusedError(ErrorCode.ORCHESTRATION_TASK_INVALID, f"task.md of {task_id}: {error.message}") from error
+
+
+def run_config(state: State) -> Config:
+    """The settings that counted when the run began."""
+    return Config.model_validate(state.memo.config)
+
+
+def _heads(state: State | None) -> list[str | None]:
+    if state is None:
+        return []
+    receipts = [*state.run.receipts, *([state.pending] if state.pending else [])]
+    return [state.run.baseline.head, *(head for r in receipts for head in (r.head_before, r.head_after))]

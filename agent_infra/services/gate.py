@@ -1,0 +1,221 @@
+"""May this commit be made? What git's hooks ask, and what a person may let pass.
+
+The index that git is committing is judged (`GIT_INDEX_FILE`), which for `commit -a` and `commit PATH` is not the
+user's index. Nothing here moves a ref.
+"""
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_infra.core.run import State
+from agent_infra.errors import AgentInfraError, ErrorCode, GitError, RefusedError
+from agent_infra.services import authorize, records
+from agent_infra.services.context import Context
+from agent_infra.stores.journal import Event
+from agent_infra.stores.runs import Guard, require
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Guarding:
+    """A run that must agree to the commit at hand; without a state its journal can't be read."""
+
+    task_id: str
+    state: State | None
+    fault: AgentInfraError | None = None
+
+
+def guarding(context: Context) -> tuple[Guarding, ...]:
+    """The runs that guard this worktree, or the branch that is checked out in it."""
+    branch = context.repo.head().branch
+    here = str(context.repo.worktree)
+    found = [_look(context, guard) for guard in context.runs.guards() if _concerns(guard, here, branch)]
+    # a guard whose run is over was left by a crash: the next changing verb removes it
+    return tuple(entry for entry in found if entry.fault or (entry.state and entry.state.run.guards))
+
+
+def _concerns(guard: Guard, worktree: str, branch: str | None) -> bool:
+    unreadable = not guard.worktree
+    return unreadable or guard.worktree == worktree or (branch is not None and guard.branch == branch)
+
+
+def _look(context: Context, guard: Guard) -> Guarding:
+    try:
+        state = context.runs.seen(guard.task_id)
+    except AgentInfraError as error:
+        return Guarding(guard.task_id, None, error)
+    if state is None and context.runs.journal(guard.task_id).path.exists():
+        # `begin` was cut before its line was written: there is no run
+        return Guarding(guard.task_id, None)
+    if state is None:
+        message = f"the journal of {guard.task_id} is gone; `agent-infra orchestrate repair {guard.task_id}`"
+        return Guarding(guard.task_id, None, RefusedError(ErrorCode.ORCHESTRATION_JOURNAL_MISSING, message))
+    return Guarding(guard.task_id, state)
+
+
+def pre_commit(context: Context, index: Path) -> None:
+    """Let a commit of `index` pass, or refuse it.
+
+    Args:
+        index: the index that git is committing.
+
+    Raises:
+        RefusedError: COMMIT_UNAUTHORIZED naming the task, the paths and the way on, as notes.
+    """
+    runs = guarding(context)
+    if not runs or any(entry.state and entry.state.memo.allowed for entry in runs):
+        return
+    tree = _index_tree(context, index)
+    head = context.repo.head()
+    here = (head.ref or "HEAD", head.oid, tree)
+    for entry in runs:
+        if entry.state and authorize.is_open(entry.state):
+            authorized = entry.state.run.commit_authorization
+            if (authorized.ref, authorized.head, authorized.tree) == here:
+                return
+    raise _refusal(context, runs, tree)
+
+
+def _index_tree(context: Context, index: Path) -> str:
+    """The tree that git would commit; asked of a copy, so that not even a cache of the index is touched.
+
+    Raises:
+        RefusedError: COMMIT_UNAUTHORIZED for an index that makes no tree.
+    """
+    with tempfile.TemporaryDirectory(prefix="agent-infra-") as folder:
+        copy = Path(folder) / "index"
+        if index.exists():
+            shutil.copyfile(index, copy)
+        try:
+            env = {**context.objects.env(), "GIT_INDEX_FILE": str(copy)}
+            return context.repo.run("write-tree", env=env).stdout.decode().strip()
+        except GitError as error:
+            message = f"the index can't be judged: {error.message}"
+            raise RefusedError(ErrorCode.COMMIT_UNAUTHORIZED, message) from error
+
+
+def _refusal(context: Context, runs: tuple[Guarding, ...], tree: str) -> RefusedError:
+    """Why no run agrees: of the one that is about to commit the differing paths, else where each stands."""
+    names = ", ".join(entry.task_id for entry in runs)
+    notes: list[str] = []
+    for entry in runs:
+        if entry.state is None:
+            notes.append(f"{entry.task_id}: {entry.fault.message if entry.fault else 'no run'}")
+        elif authorize.is_open(entry.state):
+            notes += _differences(context, entry.state, tree)
+        else:
+            notes += _standing(context, entry.state, tree)
+    return RefusedError(ErrorCode.COMMIT_UNAUTHORIZED, f"this commit is not authorized: {names} guards here", *notes)
+
+
+def _differences(context: Context, state: State, tree: str) -> list[str]:
+    """How the commit at hand differs from the authorized one, and the command that makes that one."""
+    authorized = state.run.commit_authorization
+    head = context.repo.head()
+    notes = []
+    if (head.ref or "HEAD", head.oid) != (authorized.ref, authorized.head):
+        notes.append(
+            f"authorized on {authorized.ref} at {authorized.head}, but HEAD is {head.ref or 'detached'} at {head.oid}"
+        )
+        notes.append(f"`agent-infra orchestrate abandon {state.run.task_id} --reason …`, then prepare the commit anew")
+    paths = [change.name for change in context.objects.diff(authorized.tree or "", tree)]
+    notes += [f"differs from what was reviewed: {path}" for path in _some(paths)]
+    notes.append(f"`agent-infra commit {state.run.task_id} -m MESSAGE` commits exactly what was reviewed")
+    return notes
+
+
+def _standing(context: Context, state: State, tree: str) -> list[str]:
+    """Where a run stands that has not authorized anything, and the ways on."""
+    run = state.run
+    at = f"{state.pending.artifact} is {state.pending.status}" if state.pending else "no step is pending"
+    staged = [change.name for change in context.objects.diff(records.tree_of(context, context.repo.head().oid), tree)]
+    return [
+        f"{run.task_id} is {run.status}, {at}: its commit comes after the approved code review",
+        *(f"would be committed: {path}" for path in _some(staged)),
+        f"go on with it: `agent-infra orchestrate route {run.task_id}`",
+        "commit something else meanwhile: `git worktree add ../elsewhere -b <branch>` and commit there, "
+        "or as a person `agent-infra gate allow --reason …`",
+        f"give the run up: `agent-infra orchestrate end {run.task_id} --reason …`",
+    ]
+
+
+def _some(paths: list[str]) -> list[str]:
+    shown = paths[:_SHOWN]
+    return shown if len(paths) <= _SHOWN else [*shown, f"… and {len(paths) - _SHOWN} more"]
+
+
+def commit_msg(context: Context, message: Path) -> None:
+    """Write the trailers of the run whose commit this is; an empty message stays empty, so that git refuses it.
+
+    Side effects:
+        The message file.
+    """
+    for entry in guarding(context):
+        if entry.state is None or not authorize.is_open(entry.state):
+            continue
+        if not context.repo.run("stripspace", "--strip-comments", stdin=message.read_bytes()).stdout.strip():
+            return
+        options = [part for trailer in authorize.trailers(entry.state) for part in ("--trailer", trailer)]
+        context.repo.run("interpret-trailers", "--in-place", "--if-exists", "replace", *options, str(message))
+        return
+
+
+def post_commit(context: Context) -> None:
+    """Record the commit that was made with its run; it completes nothing.
+
+    Side effects:
+        Journal, view, evidence.
+    """
+    oid = context.repo.head().oid
+    for entry in guarding(context):
+        if entry.state is None or oid is None:
+            continue
+        if entry.state.memo.allowed:
+            _record(context, entry.task_id, Event("allowed", memo={"allowed": None}, facts={"commit": oid}))
+        elif authorize.is_open(entry.state) and _is_authorized(context, entry.state):
+            used = entry.state.run.commit_authorization.evolve(commit=oid)
+            _record(context, entry.task_id, Event("committed", run={"commitAuthorization": used.to_json()}))
+
+
+def _is_authorized(context: Context, state: State) -> bool:
+    try:
+        authorize.made_commit(context, state)
+    except RefusedError:
+        return False
+    return True
+
+
+def _record(context: Context, task_id: str, event: Event) -> None:
+    place = context.resolve(task_id)
+    state, _ = context.runs.change(place, lambda _: event)
+    records.write_evidence(context, place, require(state, task_id))
+
+
+def allow(context: Context, *, reason: str, person: str) -> tuple[str, ...]:
+    """Let the next commit here pass, on record; the caller has made sure that a person asked.
+
+    Args:
+        person: who says so, for the record.
+
+    Returns:
+        The tasks whose guard lets it pass.
+
+    Raises:
+        RefusedError: ORCHESTRATION_RUN_MISSING where nothing guards.
+
+    Side effects:
+        Journal and view of every run that guards here.
+    """
+    runs = guarding(context)
+    if not runs:
+        raise RefusedError(ErrorCode.ORCHESTRATION_RUN_MISSING, "no run guards here; commits are free")
+    for entry in runs:
+        if entry.fault:
+            raise entry.fault
+    event = Event("allow", memo={"allowed": reason}, facts={"person": person})
+    for entry in runs:
+        context.runs.change(context.resolve(entry.task_id), lambda _: event)
+    return tuple(entry.task_id for entry in runs)

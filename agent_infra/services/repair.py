@@ -1,0 +1,112 @@
+"""`repair`: view and evidence from the journal, a lost journal and lost documents from the evidence."""
+
+from pathlib import Path
+
+from agent_infra.core.artifacts import parse_artifact_name
+from agent_infra.errors import CorruptStateError, ErrorCode, RefusedError
+from agent_infra.git import evidence
+from agent_infra.services import records
+from agent_infra.services.context import Context
+from agent_infra.services.outcome import Outcome
+from agent_infra.stores.atomic import locked, remove_durably, write_atomic
+from agent_infra.stores.journal import parse_chain
+from agent_infra.stores.runs import check_view, read_view
+from agent_infra.stores.workspace import TaskPlace
+
+_DOCUMENTS = "task.md"
+
+
+def repair(context: Context, ref: str) -> Outcome:
+    """Bring back what can be brought back, and say what was done; nothing that is there and valid is overwritten.
+
+    Raises:
+        RefusedError: ORCHESTRATION_RUN_MISSING where nothing tells of a run.
+        CorruptStateError: ORCHESTRATION_JOURNAL_INVALID or _JOURNAL_MISSING where no evidence helps.
+
+    Side effects:
+        Documents, journal, view, guard, evidence; an odd view or journal is kept aside in `logs/`.
+    """
+    place = context.resolve(ref)
+    notes: list[str] = []
+    with locked(context.runs.lock_path, wait=context.lock_wait):
+        kept = evidence.read(context.repo, place.task_id) or {}
+        notes += _bring_back_documents(place, kept)
+        if place.state == "missing":
+            place = context.workspace.find(place.task_id) if place.document.exists() else place
+        notes += _bring_back_journal(context, place, kept)
+        if not context.runs.journal(place.task_id).path.exists():
+            return _nothing_left(context, place)
+        notes += _set_aside_odd_view(context, place)
+        state = context.runs.rebuild(place)
+    records.show_active(context, place, state)
+    notes += records.write_evidence(context, place, state)
+    return Outcome(state.run.status, bool(notes), place.task_id, state.run, notes=tuple(notes))
+
+
+def _bring_back_documents(place: TaskPlace, kept: dict[str, bytes]) -> list[str]:
+    """task.md and artifacts that are gone; what lies there stays."""
+    notes = []
+    for name in sorted(kept):
+        is_document = name == _DOCUMENTS or parse_artifact_name(name) is not None
+        path = place.folder / name
+        if is_document and not path.exists() and not path.is_symlink():
+            write_atomic(path, kept[name])
+            notes.append(f"{name} was brought back from the evidence")
+    return notes
+
+
+def _bring_back_journal(context: Context, place: TaskPlace, kept: dict[str, bytes]) -> list[str]:
+    """A journal that is gone or can't be read, from the evidence; the odd one is kept aside."""
+    journal = context.runs.journal(place.task_id)
+    try:
+        chain = journal.read()
+    except CorruptStateError:
+        if "journal.jsonl" not in kept:
+            raise
+        aside = _aside(context, place, "journal.jsonl", journal.path.read_bytes())
+        write_atomic(journal.path, kept["journal.jsonl"])
+        return [f"the journal was restored from the evidence; the odd one is {aside}"]
+    if (chain and chain.events) or "journal.jsonl" not in kept:
+        return []
+    parse_chain(kept["journal.jsonl"])
+    write_atomic(journal.path, kept["journal.jsonl"])
+    return ["the journal was restored from the evidence: steps after its last commit are lost"]
+
+
+def _nothing_left(context: Context, place: TaskPlace) -> Outcome:
+    """Neither journal nor evidence: a guard that was left alone is lifted, a view is not ours to trust."""
+    guard = context.runs.folder / "guards" / place.task_id
+    if read_view(place) is not None:
+        message = (
+            f"orchestration.json of {place.task_id} has neither a journal nor evidence; "
+            "remove it to begin anew, or bring it in with `agent-infra task import`"
+        )
+        raise CorruptStateError(ErrorCode.ORCHESTRATION_JOURNAL_MISSING, message)
+    if not guard.exists():
+        raise RefusedError(ErrorCode.ORCHESTRATION_RUN_MISSING, f"{place.task_id} has no run, and nothing tells of one")
+    remove_durably(guard)
+    return Outcome("completed", changed=True, task_id=place.task_id, notes=("a guard without a run was lifted",))
+
+
+def _set_aside_odd_view(context: Context, place: TaskPlace) -> list[str]:
+    chain = context.runs.journal(place.task_id).read()
+    state = context.runs.seen(place.task_id)
+    if chain is None or state is None:
+        return []
+    try:
+        view = read_view(place)
+        check_view(view, chain, state)
+    except CorruptStateError:
+        if not place.view.is_file() or place.view.is_symlink():
+            raise
+        aside = _aside(context, place, "orchestration.json", place.view.read_bytes())
+        return [f"orchestration.json was rebuilt from the journal; the odd one is {aside}"]
+    return [] if view is not None else ["orchestration.json was rebuilt from the journal"]
+
+
+def _aside(context: Context, place: TaskPlace, name: str, data: bytes) -> Path:
+    """Keep an odd file where nothing reads it."""
+    stamp = context.now().replace(":", "").replace(".", "")
+    path = context.runs.folder / "logs" / f"{place.task_id}-{stamp}-{name}"
+    write_atomic(path, data)
+    return path
