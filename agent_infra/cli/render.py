@@ -2,29 +2,34 @@
 
 import json
 import sys
+from typing import TextIO
 
 from agent_infra.services.outcome import Outcome
 
 
 def emit(outcome: Outcome) -> None:
     """One JSON line on stdout; notes for people on stderr too."""
-    sys.stdout.write(json.dumps(outcome.to_json(), ensure_ascii=False, separators=(",", ":")) + "\n")
-    sys.stdout.flush()
+    # JSON is UTF-8 whatever the terminal speaks; elsewhere its escapes keep it readable
+    plain = (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8")
+    say(json.dumps(outcome.to_json(), ensure_ascii=plain, separators=(",", ":")))
     tell(*outcome.notes, *(outcome.error.notes if outcome.error else ()))
 
 
 def tell(*lines: str) -> None:
     """Lines for people, on stderr."""
-    for line in lines:
-        sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+    _write(sys.stderr, lines)
 
 
 def say(*lines: str) -> None:
     """Lines of an answer for people, on stdout."""
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    _write(sys.stdout, lines)
+
+
+def _write(stream: TextIO, lines: tuple[str, ...]) -> None:
+    """Lines in the terminal's encoding; what it lacks is shown escaped."""
+    encoding = stream.encoding or "utf-8"
+    stream.writelines(line.encode(encoding, "backslashreplace").decode(encoding) + "\n" for line in lines)
+    stream.flush()
 
 
 def show(outcome: Outcome) -> None:

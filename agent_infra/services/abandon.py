@@ -60,7 +60,7 @@ def _patch(context: Context, state: State) -> dict[str, Any]:
 def _put_back(context: Context, place: TaskPlace, state: State) -> tuple[str, ...]:
     """Make the product files as they were before the step; says how to come back."""
     receipt = state.pending
-    here = str(context.repo.worktree)
+    here = context.here
     if receipt is None:
         return ()
     if state.run.worktree != here:

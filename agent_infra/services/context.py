@@ -1,5 +1,6 @@
 """What a use case works with: one repository, its stores, a clock, a source of ids, and a way to take snapshots."""
 
+import os
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from agent_infra.core.run import State
 from agent_infra.errors import AgentInfraError, CorruptStateError, ErrorCode, RefusedError
 from agent_infra.git import evidence
 from agent_infra.git.objects import ObjectStore
-from agent_infra.git.repo import Repo, discover
+from agent_infra.git.repo import Repo, discover, display_path
 from agent_infra.git.snapshot import ReferenceSnapshotter, Snapshotter, TaskFolder
 from agent_infra.stores.artifacts import read_folder
 from agent_infra.stores.atomic import LOCK_WAIT, read_regular
@@ -50,6 +51,11 @@ class Context:
     new_id: Callable[[], str] = new_id
     origin: Origin = Origin.CLI
     lock_wait: float = LOCK_WAIT
+
+    @cached_property
+    def here(self) -> str:
+        """The worktree as records name it: UTF-8, other bytes as %XX."""
+        return display_path(os.fsencode(self.repo.worktree))
 
     @cached_property
     def workspace(self) -> Workspace:
@@ -132,7 +138,7 @@ class Context:
 
     def has_evidence(self, task_id: str) -> bool:
         """Whether the evidence ref says that there was a run; only asked where no journal answers."""
-        if self.runs.journal(task_id).path.exists():
+        if self.runs.journal(task_id).has_lines():
             return False
         return evidence.head(self.repo, task_id) is not None
 

@@ -122,6 +122,8 @@ def complete(context: Context, ref: str, claim: Claim) -> Outcome:
 
     def decide(state: State | None) -> Event | None:
         state = require(state, place.task_id)
+        if _was_completed(state, claim):
+            return None
         receipt = records.pending(state)
         check_place(context, state)
         event = Completion(
@@ -131,8 +133,6 @@ def complete(context: Context, ref: str, claim: Claim) -> Outcome:
             receipts.same_step(receipt, event)
             receipts.same_agent(receipt, event)
             return _taken(context, place, state, event)
-        if receipt.status == ReceiptStatus.SEALED and _is_recorded(receipt, event, receipt.artifact_digest):
-            return None
         return _completed(context, receipt, event, {})
 
     return _moved(context, place, "complete", decide)
@@ -146,6 +146,16 @@ def _taken(context: Context, place: TaskPlace, state: State, event: Completion) 
         return None
     results.write_task(context, place, receipt, result, event.agent)
     return _completed(context, receipt, replace(event, artifact_digest=result.digest), result.memo, result.run)
+
+
+def _was_completed(state: State, claim: Claim) -> bool:
+    """Whether this very claim led to a result that is sealed already; a repeat gives the first answer again."""
+    receipt = state.pending or (state.run.receipts[-1] if state.run.receipts else None)
+    if receipt is None or receipt.sealed_at is None:
+        return False
+    return (claim.stage, claim.round, claim.artifact) == (receipt.stage, receipt.round, receipt.artifact) and (
+        claim.agent == receipt.agent
+    )
 
 
 def _is_recorded(receipt: Receipt, event: Completion, digest: str | None) -> bool:
@@ -204,7 +214,7 @@ def _seal(context: Context, place: TaskPlace, stop: Stop, *, auto: bool) -> Outc
     if _was_sealed(state, stop) or (auto and stranger):
         return Outcome(state.run.status, task_id=place.task_id, run=state.run)
     receipt = records.pending(state)
-    if state.run.worktree != str(context.repo.worktree):
+    if state.run.worktree != context.here:
         check_place(context, state)
     _check_client(receipt, stop.client)
     if receipt.status != ReceiptStatus.STAGE_COMPLETED:

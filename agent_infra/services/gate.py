@@ -31,7 +31,7 @@ class Guarding:
 def guarding(context: Context) -> tuple[Guarding, ...]:
     """The runs that guard this worktree, or the branch that is checked out in it."""
     branch = context.repo.head().branch
-    here = str(context.repo.worktree)
+    here = context.here
     found = [_look(context, guard) for guard in context.runs.guards() if _concerns(guard, here, branch)]
     # a guard whose run is over was left by a crash: the next changing verb removes it
     return tuple(entry for entry in found if entry.fault or (entry.state and entry.state.run.guards))

@@ -96,7 +96,7 @@ def _begin_anew(context: Context, place: TaskPlace, before: State | None, wish: 
         flow=(wish.flow or _flow_of(document.fields)).value,
         max_steps=wish.max_steps or context.config.run.max_steps,
         baseline=Baseline(head=head.oid, tree=tree),
-        worktree=str(context.repo.worktree),
+        worktree=context.here,
         branch=head.branch,
         created_at=context.now(),
         updated_at=context.now(),
@@ -142,7 +142,7 @@ def _flow_of(fields: Mapping[str, str]) -> Flow:
 def _neighbours(context: Context, task_id: str, branch: str | None) -> tuple[str, ...]:
     """Warnings about other runs that guard the same branch or worktree."""
     others = [guard for guard in context.runs.guards() if guard.task_id != task_id]
-    same = [g.task_id for g in others if g.branch == branch or g.worktree == str(context.repo.worktree)]
+    same = [g.task_id for g in others if g.branch == branch or g.worktree == context.here]
     if not same:
         return ()
     return (
@@ -153,6 +153,8 @@ def _neighbours(context: Context, task_id: str, branch: str | None) -> tuple[str
 
 def _resume(context: Context, place: TaskPlace, wish: Beginning) -> Outcome:
     notes: list[str] = []
+    if wish.flow or wish.from_head or wish.adopt_reviews:
+        notes.append("the run has begun already: --flow, --from-head and --adopt-reviews count at its beginning alone")
 
     def decide(state: State | None) -> Event | None:
         run = require(state, place.task_id).run
@@ -305,10 +307,7 @@ def end(context: Context, ref: str, *, reason: str) -> Outcome:
         return records.with_abort(state, Event("end", run=patch), reason=f"run ended: {reason}", now=context.now())
 
     state, changed = context.runs.change(place, decide)
-    outcome = records.settled(context, place, state, changed=changed)
-    if changed:
-        records.prune(context)
-    return outcome
+    return records.settled(context, place, state, changed=changed)
 
 
 def reopen(context: Context, ref: str, *, stage: Stage, reason: str) -> Outcome:

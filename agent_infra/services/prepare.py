@@ -125,7 +125,7 @@ def check_place(context: Context, state: State) -> None:
     Raises:
         RefusedError: ORCHESTRATION_WORKTREE_MISMATCH or ORCHESTRATION_BRANCH_MISMATCH.
     """
-    here = str(context.repo.worktree)
+    here = context.here
     if state.run.worktree != here:
         message = f"the run belongs to worktree {state.run.worktree}, this is {here}; call from there"
         raise RefusedError(ErrorCode.ORCHESTRATION_WORKTREE_MISMATCH, message)
@@ -147,7 +147,7 @@ def runs_here(context: Context) -> list[tuple[str, State]]:
     """The runs that are bound to this worktree; one that can't be read disturbs nobody."""
     found = []
     for guard in context.runs.guards():
-        if guard.worktree != str(context.repo.worktree):
+        if guard.worktree != context.here:
             continue
         try:
             state = context.runs.seen(guard.task_id)

@@ -1,5 +1,6 @@
 """What the verbs share: the pending receipt, which refusals pause a run, what is renewed after a change."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -14,7 +15,7 @@ from agent_infra.core.reviews import Verdict
 from agent_infra.core.run import RUN, Pause, RunStatus, State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 from agent_infra.git import evidence
-from agent_infra.git.repo import discover
+from agent_infra.git.repo import discover, display_path
 from agent_infra.services.context import Context
 from agent_infra.services.outcome import Outcome
 from agent_infra.stores.artifacts import read_all
@@ -122,6 +123,8 @@ def settled(
     show_active(context, place, state)
     if changed:
         notes += write_evidence(context, place, state)
+        if not state.run.guards:
+            prune(context)
     return Outcome(state.run.status, changed, place.task_id, state.run, notes=notes)
 
 
@@ -150,9 +153,9 @@ def show_active(context: Context, place: TaskPlace, state: State | None) -> None
     """
     if state is None:
         return
-    worktree = Path(state.run.worktree)
     git_dir = context.repo.git_dir
-    if worktree != context.repo.worktree:
+    if state.run.worktree != context.here:
+        worktree = Path(state.run.worktree)
         if not worktree.is_dir():
             return
         git_dir = discover(worktree).git_dir
@@ -160,7 +163,7 @@ def show_active(context: Context, place: TaskPlace, state: State | None) -> None
     allowed = (
         () if receipt is None or receipt.role != Role.REVIEWER else (place.folder / receipt.artifact, place.document)
     )
-    write_active(git_dir, place.task_id, state, tuple(str(path) for path in allowed))
+    write_active(git_dir, place.task_id, state, tuple(display_path(os.fsencode(path)) for path in allowed))
 
 
 def waiting_notes(state: State, now: str) -> tuple[str, ...]:

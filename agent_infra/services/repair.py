@@ -34,7 +34,7 @@ def repair(context: Context, ref: str) -> Outcome:
         if place.state == "missing":
             place = context.workspace.find(place.task_id) if place.document.exists() else place
         notes += _bring_back_journal(context, place, kept)
-        if not context.runs.journal(place.task_id).path.exists():
+        if not context.runs.journal(place.task_id).has_lines():
             return _nothing_left(context, place)
         notes += _set_aside_odd_view(context, place)
         state = context.runs.rebuild(place)
@@ -66,11 +66,15 @@ def _bring_back_journal(context: Context, place: TaskPlace, kept: dict[str, byte
         aside = _aside(context, place, "journal.jsonl", journal.path.read_bytes())
         write_atomic(journal.path, kept["journal.jsonl"])
         return [f"the journal was restored from the evidence; the odd one is {aside}"]
-    if (chain and chain.events) or "journal.jsonl" not in kept:
+    if "journal.jsonl" not in kept:
         return []
-    parse_chain(kept["journal.jsonl"])
+    known = parse_chain(kept["journal.jsonl"])
+    ours = chain.heads if chain else ()
+    # a journal that lacks lines of the evidence was cut; one that goes on after them is the newer one
+    if len(known.heads) <= len(ours) or known.heads[: len(ours)] != ours:
+        return []
     write_atomic(journal.path, kept["journal.jsonl"])
-    return ["the journal was restored from the evidence: steps after its last commit are lost"]
+    return ["the journal was restored from the evidence: what happened after its last commit is lost"]
 
 
 def _nothing_left(context: Context, place: TaskPlace) -> Outcome:

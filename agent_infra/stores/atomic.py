@@ -3,6 +3,7 @@
 A lock is freed by the kernel when its holder dies; it is never stolen by age or process id.
 """
 
+import errno
 import fcntl
 import os
 import secrets
@@ -102,8 +103,8 @@ def read_regular(path: Path, *, limit: int) -> bytes | None:
         limit: the largest size in bytes that is read.
 
     Raises:
-        CorruptStateError: ORCHESTRATION_ARTIFACT_INVALID for a symlink, FIFO, folder or larger file at that place,
-            and for a file that can't be read.
+        CorruptStateError: ORCHESTRATION_ARTIFACT_INVALID for a symlink, FIFO, folder or larger file at that place;
+            ORCHESTRATION_TASK_READ_FAILED where it can't be read.
     """
     try:
         # no following, no waiting: a symlink or a FIFO must not decide what is read or when
@@ -111,8 +112,10 @@ def read_regular(path: Path, *, limit: int) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        kind = "a symlink" if path.is_symlink() else f"not readable ({error.strerror})"
-        raise _not_regular(path, kind) from error
+        if path.is_symlink() or error.errno == errno.ENXIO:
+            raise _not_regular(path, "a symlink" if path.is_symlink() else "a socket") from error
+        message = f"{path.name} can't be read: {error.strerror}"
+        raise CorruptStateError(ErrorCode.ORCHESTRATION_TASK_READ_FAILED, message) from error
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):

@@ -113,6 +113,13 @@ class Journal:
 
     path: Path
 
+    def has_lines(self) -> bool:
+        """Whether anything was ever written to it."""
+        try:
+            return self.path.stat().st_size > 0
+        except OSError:
+            return False
+
     def read(self) -> Chain | None:
         """The valid chain, or `None` where there is no file.
 

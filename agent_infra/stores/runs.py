@@ -81,6 +81,8 @@ class RunStore:
             chain, state = self._load(place, evidence=evidence)
             event = decide(state)
             if event is None:
+                if state:
+                    self._renew(place, state)
                 return state, False
             if state is None or not state.run.guards:
                 self._announce(place, event)
@@ -144,11 +146,12 @@ class RunStore:
 
     def _renew(self, place: TaskPlace, state: State) -> None:
         """View and guard as the journal has them."""
-        if place.folder.is_dir():
-            write_atomic(place.view, render_view(state.run))
+        view = render_view(state.run)
+        if place.folder.is_dir() and read_view(place) != view:
+            write_atomic(place.view, view)
         if state.run.guards:
             self._write_guard(place.task_id, state.run.worktree, state.run.branch)
-        else:
+        elif (self.folder / "guards" / place.task_id).exists():
             remove_durably(self.folder / "guards" / place.task_id)
 
     def _write_guard(self, task_id: str, worktree: str, branch: str | None) -> None:
