@@ -1,0 +1,77 @@
+"""Run the benchmarks, print their tables, keep the ratios in `benchmarks/results/`. Started by `scripts/bench`."""
+
+import argparse
+import compileall
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import snapshots
+import startup
+from repositories import git
+from timing import Row, table
+
+import agent_infra
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def main() -> None:
+    """Measure what argv asks for."""
+    parser = argparse.ArgumentParser(prog="scripts/bench", description="Ratios, never times; see docs/performance.md.")
+    parser.add_argument(
+        "--quick", action="store_true", help="three rounds, no repository above 10,000 files; no result kept"
+    )
+    parser.add_argument("--only", choices=("startup", "snapshots"), help="one of the two")
+    parser.add_argument("--rounds", type=int, help="rounds per table (default: 11 for start-up, 7 for snapshots)")
+    args = parser.parse_args()
+    _as_installed()
+    if args.only != "snapshots":
+        _startup(args.rounds or (3 if args.quick else 11), keep=not args.quick)
+    if args.only != "startup":
+        sizes = tuple(size for size in snapshots.SIZES if size <= 10_000 or not args.quick)
+        _snapshots(args.rounds or (3 if args.quick else 7), sizes, keep=not args.quick)
+
+
+def _as_installed() -> None:
+    """Measure what a user starts: an installed program has its bytecode, and nobody's settings change the interpreter.
+
+    Side effects: this process' environment; byte code in the package's `__pycache__`.
+    """
+    for name in [name for name in os.environ if name.startswith(("PYTHON", "GIT_"))]:
+        del os.environ[name]
+    compileall.compile_dir(Path(agent_infra.__file__).parent, quiet=2)
+
+
+def _startup(rounds: int, *, keep: bool) -> None:
+    found = startup.run(rounds=rounds)
+    tables = {"whole processes, ratio to `python -c pass`": found.verbs, "what hooks add to `git commit`": found.added}
+    _show("startup", tables, rounds, keep=keep)
+
+
+def _snapshots(rounds: int, sizes: tuple[int, ...], *, keep: bool) -> None:
+    found = snapshots.run(sizes, rounds=rounds)
+    _show("snapshots", {f"{case.title}, ratio to `git status`": lines for case, lines in found}, rounds, keep=keep)
+
+
+def _show(name: str, tables: Mapping[str, Sequence[Row]], rounds: int, *, keep: bool) -> None:
+    for title, lines in tables.items():
+        print(table(f"{title} (n = {rounds})", lines))
+    if not keep:
+        return
+    document = {
+        "rounds": rounds,
+        "python": platform.python_version(),
+        "git": git(RESULTS.parent, "version").removeprefix("git version "),
+        "system": platform.system(),
+        "cores": os.cpu_count(),
+        "tables": {title: [line.to_json() for line in lines] for title, lines in tables.items()},
+    }
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
