@@ -26,30 +26,78 @@ if [ ! -d "$agent_infra_common/objects" ]; then
 fi
 agent_infra_state=$agent_infra_common/agent-infra
 
+# What guards, without a process. A folder that can't be read may hide a guard.
+agent_infra_look() {
+    agent_infra_tasks=
+    for agent_infra_guard in "$agent_infra_state"/guards/*; do
+        if [ -e "$agent_infra_guard" ] || [ -h "$agent_infra_guard" ]; then
+            agent_infra_tasks="$agent_infra_tasks ${agent_infra_guard##*/}"
+        fi
+    done
+    if [ -z "$agent_infra_tasks" ]; then
+        for agent_infra_guard in "$agent_infra_state" "$agent_infra_state/guards"; do
+            if [ -e "$agent_infra_guard" ] || [ -h "$agent_infra_guard" ]; then
+                [ -d "$agent_infra_guard" ] && [ -r "$agent_infra_guard" ] && [ -x "$agent_infra_guard" ] ||
+                    agent_infra_tasks=" (unreadable: $agent_infra_guard)"
+            fi
+        done
+    fi
+}
+
+# git asks about every ref that it moves, stash and tags too. Judged is only a prepared transaction that names HEAD or a
+# branch while something guards. Then this shell reads the lines, since the earlier hook must get them as well:
+# agent_infra_said is for that one, agent_infra_lines for the program.
+agent_infra_moved=$agent_infra_state/hooks/moved/$agent_infra_hook
+agent_infra_feed=
+agent_infra_said=
+agent_infra_lines=
+agent_infra_break='
+'
+if [ "$agent_infra_hook" = reference-transaction ]; then
+    agent_infra_feed=given
+    agent_infra_look
+    [ "$1" = prepared ] || agent_infra_vetoes=0
+    case $1${agent_infra_tasks:+ guarded} in
+        "prepared guarded")
+            while IFS= read -r agent_infra_line || [ -n "$agent_infra_line" ]; do
+                [ ! -f "$agent_infra_moved" ] ||
+                    agent_infra_said=$agent_infra_said${agent_infra_said:+$agent_infra_break}$agent_infra_line
+                case ${agent_infra_line##* } in
+                    [Hh][Ee][Aa][Dd] | [Rr][Ee][Ff][Ss]/[Hh][Ee][Aa][Dd][Ss]/* | main-worktree/* | worktrees/*)
+                        agent_infra_lines=$agent_infra_lines${agent_infra_lines:+$agent_infra_break}$agent_infra_line
+                        ;;
+                esac
+            done
+            ;;
+        "committed guarded")
+            # something that git has just done is to be recorded
+            for agent_infra_guard in "$agent_infra_state"/moves/*; do
+                [ ! -e "$agent_infra_guard" ] || agent_infra_lines=moves
+            done
+            ;;
+    esac
+fi
+
 # The hook that was here before goes first. One that leads back to this file is not run again inside itself.
 agent_infra_code=0
-agent_infra_moved=$agent_infra_state/hooks/moved/$agent_infra_hook
 if [ -f "$agent_infra_moved" ] && [ -x "$agent_infra_moved" ] &&
     [ "${AGENT_INFRA_WITHIN-}" != "$PWD $agent_infra_hook" ]; then
-    AGENT_INFRA_WITHIN="$PWD $agent_infra_hook" "$agent_infra_moved" "$@"
+    if [ -n "$agent_infra_said" ]; then
+        AGENT_INFRA_WITHIN="$PWD $agent_infra_hook" "$agent_infra_moved" "$@" <<EOF
+$agent_infra_said
+EOF
+    else
+        AGENT_INFRA_WITHIN="$PWD $agent_infra_hook" "$agent_infra_moved" "$@"
+    fi
     agent_infra_code=$?
     if [ "$agent_infra_code" -ne 0 ] && [ "$agent_infra_vetoes" -ne 0 ]; then exit "$agent_infra_code"; fi
 fi
 
-# Nothing guards: done, without a process. A folder that can't be read may hide a guard.
-agent_infra_tasks=
-for agent_infra_guard in "$agent_infra_state"/guards/*; do
-    if [ -e "$agent_infra_guard" ] || [ -h "$agent_infra_guard" ]; then
-        agent_infra_tasks="$agent_infra_tasks ${agent_infra_guard##*/}"
-    fi
-done
-if [ -z "$agent_infra_tasks" ]; then
-    for agent_infra_guard in "$agent_infra_state" "$agent_infra_state/guards"; do
-        if [ -e "$agent_infra_guard" ] || [ -h "$agent_infra_guard" ]; then
-            [ -d "$agent_infra_guard" ] && [ -r "$agent_infra_guard" ] && [ -x "$agent_infra_guard" ] ||
-                agent_infra_tasks=" (unreadable: $agent_infra_guard)"
-        fi
-    done
+# Nothing to be judged: done, without a process.
+if [ -n "$agent_infra_feed" ]; then
+    [ -n "$agent_infra_lines" ] || exit "$agent_infra_code"
+else
+    agent_infra_look
     [ -n "$agent_infra_tasks" ] || exit "$agent_infra_code"
 fi
 
@@ -60,7 +108,13 @@ elif [ ! -f "$agent_infra_program" ] || [ ! -x "$agent_infra_program" ]; then
     agent_infra_program=agent-infra
 fi
 if command -v "$agent_infra_program" >/dev/null 2>&1; then
-    "$agent_infra_program" gate "$agent_infra_hook" --common-dir "$agent_infra_common" "$@"
+    if [ -n "$agent_infra_feed" ]; then
+        "$agent_infra_program" gate "$agent_infra_hook" --common-dir "$agent_infra_common" "$@" <<EOF
+$agent_infra_lines
+EOF
+    else
+        "$agent_infra_program" gate "$agent_infra_hook" --common-dir "$agent_infra_common" "$@"
+    fi
     agent_infra_answer=$?
     case $agent_infra_answer in
         0) exit "$agent_infra_code" ;;

@@ -17,6 +17,9 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
+_MESSAGE_LIMIT = 400  # characters: a message repeats what was typed, whatever that was
+
+_PATH_OPTIONS = ("--repo", "--script")
 
 # command: module of agent_infra.cli, attribute, one line of help
 _COMMANDS = {
@@ -28,6 +31,7 @@ _COMMANDS = {
     "review": ("people", "review", "Do the pending review step by hand, in your editor."),
     "work": ("people", "work", "Do the pending executor step by hand, in your editor."),
     "commit": ("commit", "commit", "Commit exactly what was reviewed."),
+    "verify": ("verify", "verify", "Check how the commits of a range came about."),
     "gate": ("gate", "gate", "What git's hooks ask; let a commit pass as a person."),
 }
 
@@ -66,6 +70,7 @@ def run(argv: Sequence[str]) -> int:
     """Run one command line; returns its exit code."""
     answers_json = "orchestrate" in argv[:3]
     try:
+        _check_words(argv)
         code = app.main(list(argv), prog_name="agent-infra", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
@@ -88,10 +93,24 @@ def run(argv: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _check_words(argv: Sequence[str]) -> None:
+    """Words become lines of the journal, which is UTF-8; only paths may be any bytes, as git's are.
+
+    Raises:
+        click.UsageError: names the first argument that is no text.
+    """
+    for before, word in zip(("", *argv), argv, strict=False):
+        if not word.isascii() and before not in _PATH_OPTIONS and argv[0] != "gate":
+            shown = word.encode(errors="surrogateescape").decode(errors="replace")
+            if shown != word:
+                raise click.UsageError(f"the argument {shown} is not valid UTF-8")
+
+
 def _usage(error: click.UsageError, argv: Sequence[str]) -> int:
     """A wrong call of `orchestrate`: all six keys on stdout, the usage line on stderr."""
-    message = error.format_message().splitlines()
-    refusal = UsageError(ErrorCode.ORCHESTRATION_PAYLOAD_INVALID, message[0] if message else "a verb is missing")
+    message = error.format_message().splitlines() or ["a verb is missing"]
+    words = message[0][:1].lower() + message[0][1:_MESSAGE_LIMIT]
+    refusal = UsageError(ErrorCode.ORCHESTRATION_PAYLOAD_INVALID, words)
     emit(failed(refusal))
     tell(error.ctx.get_usage() if error.ctx else f"usage: agent-infra {' '.join(argv)}")
     return EXIT_USAGE

@@ -1,5 +1,6 @@
 """`agent-infra run TASK --client C`: the headless driver."""
 
+import signal
 from pathlib import Path
 
 import click
@@ -22,6 +23,7 @@ def run(repo: Path, task: str, client: str, script: Path | None, as_json: bool) 
     """Drive TASK until its run ends or pauses; a line per step on stderr."""
     if script is None:
         raise click.UsageError(f"client {client} needs --script FILE")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the child is ended, the run can go on
     outcome = drive.drive(open_context(repo), task, _scripted(script), _line)
     (emit if as_json else show)(outcome)
     return outcome.exit_code

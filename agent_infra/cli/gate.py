@@ -1,6 +1,9 @@
 """`agent-infra gate`: the answers to git's hooks, and a person's leave for one commit."""
 
 import os
+import sys
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import click
@@ -8,8 +11,10 @@ import click
 from agent_infra.cli.person import challenge
 from agent_infra.cli.render import say, tell
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
+from agent_infra.git.repo import of_common_dir
 from agent_infra.services import gate as gates
 from agent_infra.services.context import Context, open_context
+from agent_infra.services.moves import settle
 from agent_infra.stores.atomic import HOOK_LOCK_WAIT
 
 HOOK_SETTINGS = {"ignore_unknown_options": True}
@@ -46,9 +51,13 @@ arguments = click.argument("args", nargs=-1, type=click.UNPROCESSED)
 def pre_commit(common_dir: Path, args: tuple[str, ...]) -> None:  # noqa: ARG001 - git may pass more one day
     """May the index that git is committing become a commit?"""
     context = hook_context(common_dir)
+    gates.pre_commit(context, _index(context))
+
+
+def _index(context: Context) -> Path:
+    """The index that git is committing."""
     named = os.environ.get("GIT_INDEX_FILE")
-    index = Path.cwd() / named if named else context.repo.git_dir / "index"
-    gates.pre_commit(context, index)
+    return Path.cwd() / named if named else context.repo.git_dir / "index"
 
 
 @gate.command("commit-msg", context_settings=HOOK_SETTINGS)
@@ -57,7 +66,8 @@ def pre_commit(common_dir: Path, args: tuple[str, ...]) -> None:  # noqa: ARG001
 @arguments
 def commit_msg(common_dir: Path, message: Path, args: tuple[str, ...]) -> None:  # noqa: ARG001 - same
     """Write the trailers of the run into the message."""
-    gates.commit_msg(hook_context(common_dir), Path.cwd() / message)
+    context = hook_context(common_dir)
+    gates.commit_msg(context, Path.cwd() / message, _index(context))
 
 
 @gate.command("post-commit", context_settings=HOOK_SETTINGS)
@@ -66,10 +76,66 @@ def commit_msg(common_dir: Path, message: Path, args: tuple[str, ...]) -> None: 
 def post_commit(common_dir: Path, args: tuple[str, ...]) -> None:  # noqa: ARG001 - same
     """Record the commit with its run."""
     try:
-        gates.post_commit(hook_context(common_dir))
+        context = hook_context(common_dir)
+        gates.post_commit(context)
+        settle(context)  # what git's own question could not record
     except AgentInfraError as error:
         # the commit is made; `orchestrate complete` records it if we could not
         tell(f"agent-infra: the commit was not recorded yet: {error.message} [{error.code}]")
+
+
+@gate.command("pre-merge-commit", context_settings=HOOK_SETTINGS)
+@common_dir_option
+@arguments
+def pre_merge_commit(common_dir: Path, args: tuple[str, ...]) -> None:  # noqa: ARG001 - same
+    """May the merge that git is about to commit be made?"""
+    context = hook_context(common_dir)
+    gates.pre_merge_commit(context)
+
+
+@gate.command("pre-rebase", context_settings=HOOK_SETTINGS)
+@common_dir_option
+@click.argument("upstream", default="")
+@click.argument("branch", required=False)
+@arguments
+def pre_rebase(common_dir: Path, upstream: str, branch: str | None, args: tuple[str, ...]) -> None:  # noqa: ARG001 - git's
+    """May this branch be rebased?"""
+    from agent_infra.services import transaction
+
+    transaction.pre_rebase(hook_context(common_dir), branch)
+
+
+@gate.command("reference-transaction", context_settings=HOOK_SETTINGS)
+@common_dir_option
+@click.argument("state")
+@arguments
+def reference_transaction(common_dir: Path, state: str, args: tuple[str, ...]) -> None:  # noqa: ARG001 - same
+    """May these refs move?"""
+    from agent_infra.git import caller, refs
+    from agent_infra.services import transaction
+
+    updates = refs.parse_updates(sys.stdin.buffer.read())
+    context, is_here = _transaction_context(common_dir)
+    if state == "prepared":
+        asked = transaction.Asked(
+            updates, refs.hook_objects(os.environ, Path.cwd()), is_here, partial(caller.calling_command, os.environ)
+        )
+        transaction.reference_transaction(context, asked)
+    elif state == "committed":
+        try:
+            settle(context)
+        except AgentInfraError as error:
+            tell(f"agent-infra: what moved was not recorded yet: {error.message} [{error.code}]")
+
+
+def _transaction_context(common_dir: Path) -> tuple[Context, bool]:
+    """The repository whose refs move, and whether the current folder tells in which worktree git works."""
+    common = common_dir.resolve()
+    with suppress(AgentInfraError):
+        context = open_context(Path.cwd(), lock_wait=HOOK_LOCK_WAIT)
+        if context.repo.common_dir == common:
+            return context, True
+    return Context(of_common_dir(common), lock_wait=HOOK_LOCK_WAIT), False
 
 
 @gate.command()
@@ -77,6 +143,8 @@ def post_commit(common_dir: Path, args: tuple[str, ...]) -> None:  # noqa: ARG00
 @click.pass_obj
 def allow(repo: Path, reason: str) -> None:
     """Let the next commit here pass, as a person at a terminal."""
+    if not reason.isprintable():
+        raise click.BadParameter("expected one line of text", param_hint="--reason")
     context = open_context(repo)
     challenge("gate allow")
     person = context.repo.run("config", "user.email", check=False).stdout.decode(errors="replace").strip()

@@ -33,7 +33,22 @@ class PositiveInt(click.ParamType[int]):
             return value
         if value.isascii() and value.isdigit() and 0 < len(value) < 10 and int(value) > 0:
             return int(value)
-        return self.fail(f"{value!r} is not a whole number from 1 on", param, ctx)
+        return self.fail(f"{value[:40]!r} is not a whole number from 1 on", param, ctx)
+
+
+class ExitCode(click.ParamType[int]):
+    """ASCII digits, perhaps with a minus: a signal is a negative exit code."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number that `value` means."""
+        if isinstance(value, int):
+            return value
+        digits = value.removeprefix("-")
+        if digits.isascii() and digits.isdigit() and len(digits) < 10:
+            return int(value)
+        return self.fail(f"{value[:40]!r} is not a whole number", param, ctx)
 
 
 class VerbCommand(click.Command):
@@ -231,7 +246,7 @@ def complete(repo: Path, task: str, stage: str | None, round_: int | None, artif
 @click.option("--client", required=True)
 @click.option("--native-agent", required=True)
 @click.option("--child-id", required=True)
-@click.option("--exit-code", type=int, default=0)
+@click.option("--exit-code", type=ExitCode(), default=0)
 @click.pass_obj
 def seal(repo: Path, task: str, client: str, native_agent: str, child_id: str, exit_code: int) -> int:
     """A child stopped."""

@@ -25,13 +25,18 @@ def refuse_agents(what: str) -> None:
         raise RefusedError(ErrorCode.GATE_PERSON_REQUIRED, message)
 
 
+def is_terminal() -> bool:
+    """Whether a person can be asked here."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def require_terminal(what: str) -> None:
     """Refuse without a terminal.
 
     Raises:
         RefusedError: TERMINAL_REQUIRED.
     """
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not is_terminal():
         message = f"{what} needs a terminal, where a person answers"
         raise RefusedError(ErrorCode.TERMINAL_REQUIRED, message)
 

@@ -251,4 +251,4 @@ class ScriptedClient:
         }
         argv = (*_PYTHON, "agent_infra.clients.scripted_child")
         stdin = json.dumps(handed).encode()
-        return start_process(argv, order, child_id=self._new_id(), stdin=stdin, extra=_import_path())
+        return start_process(argv, order, child_id=order.child_id or self._new_id(), stdin=stdin, extra=_import_path())

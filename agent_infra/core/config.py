@@ -51,12 +51,33 @@ class RunConfig(_Section):
     max_steps: Annotated[int, Field(ge=1)] = DEFAULT_MAX_STEPS
 
 
+class RequireConfig(_Section):
+    """Which commits `verify` wants a receipt for: those that all three lists take in.
+
+    Attributes:
+        branches: globs over the branch that is verified; an unknown branch is taken in.
+        paths: gitignore patterns over the changed paths; one path is enough.
+        authors: globs over the e-mail address, or `Name <address>`; case does not matter.
+    """
+
+    branches: list[str] = ["*"]
+    paths: list[str] = ["**"]
+    authors: list[str] = ["*"]
+
+
+class VerifyConfig(_Section):
+    """What a checked history must be like."""
+
+    require: RequireConfig = RequireConfig()
+
+
 class Config(_Section):
     """The whole file."""
 
     snapshot: SnapshotConfig = SnapshotConfig()
     task: TaskConfig = TaskConfig()
     run: RunConfig = RunConfig()
+    verify: VerifyConfig = VerifyConfig()
 
 
 def parse_config(text: str) -> Config:

@@ -3,7 +3,7 @@
 Pure: the folder arrives as values, the present product tree as a question that is asked only where it matters.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agent_infra.core import ledger as ledgers
@@ -238,14 +238,29 @@ def ledger_fault(task: bytes, state: State | None) -> AgentInfraError | None:
     return RefusedError(ErrorCode.ORCHESTRATION_LEDGER_BLOCKED, message)
 
 
-def newly_proven(ledger: Ledger, state: State, *, may_close: bool) -> dict[str, list[str]]:
-    """The rows that the journal should take over: every change, but terminal rows only where they may be closed."""
-    known = proven_rows(state)
-    return {
-        row.id: [row.stage, row.round, row.severity, row.status, row.evidence]
-        for row in ledgers.changed_rows(known, ledger)
-        if may_close or not ledgers.is_terminal(row.status)
-    }
+def changed_rows(ledger: Ledger, state: State, *, may_close: bool) -> tuple[Row, ...]:
+    """The rows that the pending step changed and its receipt does not name yet; closed ones only where it may close."""
+    known = proven_rows(state) | {row.id: row for row in receipt_rows(state.pending)}
+    changed = ledgers.changed_rows(known, ledger)
+    return tuple(row for row in changed if may_close or not ledgers.is_terminal(row.status))
+
+
+def receipt_rows(receipt: Receipt | None) -> tuple[Row, ...]:
+    """The ledger rows that a receipt names, oldest change first."""
+    return tuple(Row(*cells) for cells in receipt.ledger) if receipt else ()
+
+
+def remembered(rows: Iterable[Row]) -> dict[str, list[str]]:
+    """Rows as the journal remembers them, by id; of two changes of one row the later."""
+    return {row.id: [row.stage, row.round, row.severity, row.status, row.evidence] for row in rows}
+
+
+def seen(rows: Iterable[Row]) -> dict[str, list[str]]:
+    """What the journal remembers while a step is not sealed and counted: open rows, which must not vanish any more.
+
+    A closed row is proven by a receipt that counts, so it is remembered when that receipt is consumed.
+    """
+    return remembered(row for row in rows if not ledgers.is_terminal(row.status))
 
 
 def input_names(step: Step, situation: Situation) -> tuple[str, ...]:

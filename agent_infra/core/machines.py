@@ -85,6 +85,23 @@ class Table:
         return str(arrow.dest)
 
 
+def table_diagram(table: Table) -> str:
+    """The table as a Mermaid state diagram, from the very arrows that are followed."""
+    named = [f'    state "{state}" as {mermaid_id(state)}' for state in table.states if mermaid_id(state) != state]
+    lines = ["stateDiagram-v2", *named, f"    [*] --> {mermaid_id(table.states[0])}"]
+    for arrow in table.arrows:
+        guards = ", ".join(guard.__name__.replace("_", " ") for guard in arrow.guards)
+        label = f"{arrow.trigger} ({guards})" if guards else arrow.trigger
+        lines.append(f"    {mermaid_id(arrow.source)} --> {mermaid_id(arrow.dest)}: {label}")
+    left = {str(arrow.source) for arrow in table.arrows}
+    return "\n".join([*lines, *(f"    {mermaid_id(state)} --> [*]" for state in table.states if state not in left)])
+
+
+def mermaid_id(state: str) -> str:
+    """A state's id in a Mermaid diagram, which holds no dashes."""
+    return str(state).replace("-", "_")
+
+
 @dataclass(frozen=True)
 class Path:
     """One conditional move of a `Walk`: taken when all conditions hold and all refusals fail."""

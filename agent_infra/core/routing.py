@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from agent_infra.core.artifacts import artifact_name
 from agent_infra.core.lifecycle import PHASES, STAGES_OF_FLOW, Flow, Stage, Step
-from agent_infra.core.machines import Path, Walk
+from agent_infra.core.machines import Path, Walk, mermaid_id
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 
 MAX_ROUND = 999
@@ -210,13 +210,8 @@ def _step(stage: Stage, round_: int) -> Step:
 
 def route_diagram() -> str:
     """The route as a Mermaid state diagram, from the very paths that are walked."""
-    lines = ["stateDiagram-v2", f"    [*] --> {_node(ROUTE.states[0])}"]
+    lines = ["stateDiagram-v2", f"    [*] --> {mermaid_id(ROUTE.states[0])}"]
     for path in ROUTE.paths:
         label = ", ".join([*map(str, path.conditions), *(f"not {condition}" for condition in path.unless)])
-        lines.append(f"    {_node(path.source)} --> {_node(path.dest)}: {label}")
-    return "\n".join([*lines, f"    {_node(Stage.COMMIT)} --> [*]"])
-
-
-def _node(state: str) -> str:
-    """Mermaid ids hold no dashes."""
-    return str(state).replace("-", "_")
+        lines.append(f"    {mermaid_id(path.source)} --> {mermaid_id(path.dest)}: {label}")
+    return "\n".join([*lines, f"    {mermaid_id(Stage.COMMIT)} --> [*]"])

@@ -103,7 +103,11 @@ class Memo(Record):
         verdicts: verdict of each completed review, by file name.
         control: the items of the pending receipt's control digest.
         faulty: id of the receipt whose fault paused the run; such a pause ends by `abandon`, not by `begin`.
+        forgiven: how many receipts there were when the run was last resumed after children that left no result;
+            the aborted ones among them don't count any more.
         allowed: why a person lets the next commit pass, or null; used up by that commit.
+        allowed_head: the commit that it must follow; the leave is void once HEAD has moved.
+        head: where the run last saw its branch, or null while that is where it began.
     """
 
     found: dict[str, str] = {}
@@ -117,7 +121,10 @@ class Memo(Record):
     verdicts: dict[str, str] = {}
     control: dict[str, str] = {}
     faulty: str | None = None
+    forgiven: int = 0
     allowed: str | None = None
+    allowed_head: str | None = None
+    head: str | None = None
 
 
 class State(Record):

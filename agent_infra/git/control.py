@@ -90,10 +90,11 @@ def _fingerprint(path: Path) -> str | None:
         return _sha256(b"dangling " + link) if link else None
     except OSError:
         return _sha256(b"unreadable " + link)
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)  # a folder (husky keeps one among its hooks), a FIFO: nothing that runs
+        return _sha256(b"link " + link) if link else None
     with os.fdopen(handle, "rb") as file:
-        mode = os.fstat(handle).st_mode
-        if not stat.S_ISREG(mode):
-            return _sha256(b"link " + link) if link else None
         return _sha256(b"%d %s\0" % (bool(mode & stat.S_IXUSR), link) + file.read())
 
 

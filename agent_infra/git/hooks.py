@@ -19,7 +19,7 @@ from agent_infra.git import hook_files
 from agent_infra.git.repo import Repo, failure
 from agent_infra.resources import resource
 
-HOOKS = ("pre-commit", "commit-msg", "post-commit")
+HOOKS = ("pre-commit", "pre-merge-commit", "commit-msg", "post-commit", "pre-rebase", "reference-transaction")
 
 # git calls it after the fact: neither its own failure nor that of an earlier hook can or should stop anything
 _AFTER_THE_FACT = frozenset({"post-commit"})

@@ -73,8 +73,8 @@ class Head:
 
     @property
     def branch(self) -> str | None:
-        """The short name of the branch; None when detached."""
-        return None if self.ref is None else self.ref.removeprefix("refs/heads/")
+        """The short name of the branch as records and people see it; None when detached."""
+        return None if self.ref is None else display_path(os.fsencode(self.ref.removeprefix("refs/heads/")))
 
 
 def git_process(*args: str, cwd: Path, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> Completed:
@@ -220,6 +220,15 @@ def discover(cwd: Path) -> Repo:
         return repo
     above = _superproject(repo)
     return above if above is not None and _has_workspace(above) else repo
+
+
+def of_common_dir(common_dir: Path) -> Repo:
+    """The primary worktree of the repository whose common dir this is.
+
+    Raises:
+        RefusedError: REPO_ROOT_NOT_FOUND where it has none or git does not say which.
+    """
+    return discover(_primary_worktree(common_dir))
 
 
 def _ask(cwd: Path) -> tuple[str, Path, Path, Path]:

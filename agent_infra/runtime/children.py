@@ -31,6 +31,7 @@ class ChildOrder:
         artifact_path: where the result is expected.
         brief: what an agent is told.
         attempt: 1-based; which try at this very step.
+        child_id: the identity that the receipt has for the child already; empty where the client is to choose one.
     """
 
     task_id: str
@@ -40,6 +41,7 @@ class ChildOrder:
     artifact_path: Path
     brief: str
     attempt: int = 1
+    child_id: str = ""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,8 @@ class Driver:
         lock = self.context.runs.folder / "drivers" / f"{self.place.task_id}.lock"
         with locked(lock, wait=0):
             outcome = self._begin()
-            self._reap_orphan()
+            if outcome.status == RunStatus.RUNNING:  # what paused the run is for a person to look at and put back
+                self._reap_orphan()
             while outcome.status == RunStatus.RUNNING:
                 outcome = self._step()
         return outcome
@@ -77,7 +78,8 @@ class Driver:
         """The lock is ours, so the child of a driver's receipt has no driver any more."""
         receipt = self._state().pending
         if receipt and receipt.origin == Origin.DRIVER:
-            self._abort(receipt.step, "its driver is gone")
+            # its child may be at work still, or have left half of it: that state is kept with the receipt
+            self._abort(receipt.step, "its driver is gone", keep=True)
 
     def _step(self) -> Outcome:
         state = self._state()
@@ -100,13 +102,15 @@ class Driver:
     def _work(self, receipt: Receipt, attempt: int) -> Outcome:
         """One child from start to the end of its step."""
         step = receipt.step
-        child = self.client.start(self._order(step, attempt))
+        order = self._order(step, attempt)
         native = next(name for name, role in NATIVE_AGENTS.items() if role == step.role)
+        # on record before it starts: a quick child must not find its step still waiting for it
+        started = Activation(self.client.id, native, order.child_id, f"driver:{receipt.run_id}", "fresh")
+        outcome = delegate.activate(self.context, self.place.task_id, started)
+        if outcome.status != RunStatus.RUNNING:
+            return outcome
+        child = self.client.start(order)
         try:
-            started = Activation(self.client.id, native, child.child_id, f"driver:{receipt.run_id}", "fresh")
-            outcome = delegate.activate(self.context, self.place.task_id, started)
-            if outcome.status != RunStatus.RUNNING:
-                return outcome
             self.report(Progress(step, f"{step.role} at work"))
             result = _ended(child)
         finally:
@@ -135,9 +139,9 @@ class Driver:
         verdict = self._state().memo.verdicts.get(step.artifact)
         return f"done: {verdict}" if verdict else "done"
 
-    def _abort(self, step: Step, why: str) -> Outcome:
+    def _abort(self, step: Step, why: str, *, keep: bool = False) -> Outcome:
         self.report(Progress(step, why))
-        return abandoning.abandon(self.context, self.place.task_id, reason=why, restored=False)
+        return abandoning.abandon(self.context, self.place.task_id, reason=why, keep=keep)
 
     def _give_up(self, step: Step) -> Outcome:
         message = f"{ABORTS_IN_A_ROW} children in a row left no {step.artifact} that could be taken"
@@ -153,6 +157,7 @@ class Driver:
             artifact_path=self.place.folder / step.artifact,
             brief=briefs.brief_text(self.context, self.place, self._state()),
             attempt=attempt,
+            child_id=f"{self.client.id}:{self.context.new_id()}",
         )
 
     def _state(self) -> State:
@@ -166,9 +171,12 @@ def _ended(child: Child) -> ChildResult:
 
 
 def aborted_in_a_row(state: State, artifact: str) -> int:
-    """How many of the last receipts for an artifact were aborted, counted back from the newest of the run."""
+    """How many of the last receipts for an artifact were aborted, counted back from the newest of the run.
+
+    A person who resumes a run that was given up forgives what was counted until then.
+    """
     count = 0
-    for receipt in reversed(state.run.receipts):
+    for receipt in reversed(state.run.receipts[state.memo.forgiven :]):
         if receipt.artifact != artifact or receipt.status != ReceiptStatus.ABORTED:
             break
         count += 1

@@ -12,9 +12,9 @@ from agent_infra.core.lifecycle import NATIVE_AGENTS, Role, Step
 from agent_infra.core.receipts import Activation, Origin, ReceiptStatus
 from agent_infra.core.run import State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
+from agent_infra.services import authorize, delegate, orchestrate
 from agent_infra.services import brief as briefs
 from agent_infra.services import commit as commits
-from agent_infra.services import delegate, orchestrate
 from agent_infra.services import prepare as preparing
 from agent_infra.services.context import Context
 from agent_infra.services.outcome import Outcome
@@ -100,10 +100,19 @@ def commit_step(context: Context, ref: str, *, message: str) -> Outcome:
     state = _open(context, ref, Role.EXECUTOR, commits_too=True)
     if state.pending is None:
         return Outcome(state.run.status, task_id=state.run.task_id, run=state.run)
-    made = commits.commit(context, ref, message=message)
+    notes = _committed(context, ref, state, message)
     delegate.complete(context, ref, delegate.Claim(CLIENT))
     done = _close(context, ref, state.pending.role, str(state.pending.child_id))
-    return replace(done, notes=(*made.notes, *done.notes))
+    return replace(done, notes=(*notes, *done.notes))
+
+
+def _committed(context: Context, ref: str, state: State, message: str) -> tuple[str, ...]:
+    """Make the commit, unless an earlier sitting that was cut short has made it."""
+    try:
+        oid, _ = authorize.made_commit(context, state)
+    except RefusedError:
+        return commits.commit(context, ref, message=message).notes
+    return (f"{oid} was committed already",)
 
 
 def _open(context: Context, ref: str, role: Role, *, commits_too: bool = False) -> State:
@@ -117,7 +126,9 @@ def _open(context: Context, ref: str, role: Role, *, commits_too: bool = False) 
     receipt = state.pending
     if receipt is None:
         return state
-    if receipt.client != CLIENT or receipt.role != role:
+    if receipt.client == CLIENT:
+        _check_kind(receipt.step, role, commits_too=commits_too)
+    else:
         message = f"{receipt.artifact} is pending for the {receipt.role} of client {receipt.client}, not for you"
         raise RefusedError(ErrorCode.ORCHESTRATION_DELEGATION_BUSY, message)
     if receipt.status == ReceiptStatus.PREPARED:
@@ -132,6 +143,11 @@ def _check_step(outcome: Outcome, role: Role, *, commits_too: bool) -> None:
     step: Step | None = outcome.next
     if step is None:
         raise outcome.error or RefusedError(ErrorCode.ORCHESTRATION_RUN_NOT_RUNNING, "the run has no next step")
+    _check_kind(step, role, commits_too=commits_too)
+
+
+def _check_kind(step: Step, role: Role, *, commits_too: bool) -> None:
+    """A step is done with the command for its kind: `work`, `review` or `commit`."""
     is_commit = step.artifact == "commit"
     if step.role != role or is_commit != commits_too:
         helps = {

@@ -1,5 +1,6 @@
 """`abandon`: the way out of a step that went wrong, and out of every pause."""
 
+from dataclasses import replace
 from typing import Any
 
 from agent_infra.core.lifecycle import Stage
@@ -11,14 +12,15 @@ from agent_infra.services.context import Context
 from agent_infra.services.outcome import Outcome
 from agent_infra.stores.journal import Event
 from agent_infra.stores.runs import require
-from agent_infra.stores.workspace import TaskPlace
 
 
-def abandon(context: Context, ref: str, *, reason: str, restored: bool) -> Outcome:
+def abandon(context: Context, ref: str, *, reason: str, restored: bool = False, keep: bool = False) -> Outcome:
     """End the pending receipt as aborted and make the run recoverable; nothing pending is no error.
 
     Args:
         restored: put back every product file that differs from the receipt's fingerprint before the step.
+        keep: name the present state of the workspace in the receipt, so that nobody's work is lost with it;
+            `restored` does so too.
 
     Raises:
         RefusedError: ORCHESTRATION_RUN_MISSING; ORCHESTRATION_WORKTREE_MISMATCH where files can't be put back.
@@ -28,15 +30,19 @@ def abandon(context: Context, ref: str, *, reason: str, restored: bool) -> Outco
     """
     place = context.active(ref)
     state = require(context.load(place), place.task_id)
-    notes = _put_back(context, place, state) if restored and state.pending else ()
+    kept = context.snapshot(place, state) if (restored or keep) and state.pending else None
+    notes = _put_back(context, state, kept) if restored and kept else ()
 
     def decide(state: State | None) -> Event | None:
         state = require(state, place.task_id)
         event = Event("abandon", run=_patch(context, state), memo={"faulty": None}, facts={"reason": reason})
         changed = state.pending is not None or event.run or state.memo.faulty
-        return records.with_abort(state, event, reason=reason, now=context.now()) if changed else None
+        if not changed:
+            return None
+        event = records.with_abort(state, event, reason=reason, now=context.now())
+        return replace(event, receipt={**event.receipt, "afterFingerprint": kept}) if event.receipt and kept else event
 
-    after, changed = context.runs.change(place, decide)
+    after, changed = context.change(place, decide)
     return records.settled(context, place, after, changed=changed, notes=notes)
 
 
@@ -57,7 +63,7 @@ def _patch(context: Context, state: State) -> dict[str, Any]:
     return patch
 
 
-def _put_back(context: Context, place: TaskPlace, state: State) -> tuple[str, ...]:
+def _put_back(context: Context, state: State, kept: str) -> tuple[str, ...]:
     """Make the product files as they were before the step; says how to come back."""
     receipt = state.pending
     here = context.here
@@ -67,7 +73,7 @@ def _put_back(context: Context, place: TaskPlace, state: State) -> tuple[str, ..
         message = f"the run belongs to worktree {state.run.worktree}, this is {here}; call from there to put files back"
         raise RefusedError(ErrorCode.ORCHESTRATION_WORKTREE_MISMATCH, message)
     objects = context.objects
-    present = objects.product(context.snapshot(place, state))
+    present = objects.product(kept)
     wanted = objects.product(receipt.before_fingerprint)
     paths = restore.restore(context.repo, objects, wanted=wanted, present=present)
     notes = [f"put back: {path}" for path in paths]

@@ -4,13 +4,17 @@ The authorized tree is HEAD's tree with every product path that differs between 
 snapshot set to the reviewed content: an unrelated untracked file is not required, and no unreviewed byte gets in.
 """
 
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from agent_infra.core.history import PATCH
 from agent_infra.core.lifecycle import Stage
 from agent_infra.core.receipts import ReceiptStatus
 from agent_infra.core.run import RUN, CommitAuthorization, RunStatus, State
-from agent_infra.errors import ErrorCode, RefusedError
+from agent_infra.errors import ErrorCode, GitError, RefusedError
 from agent_infra.git import hooks
+from agent_infra.git.patches import patch_digest
 from agent_infra.services import records
 from agent_infra.services.context import Context
 from agent_infra.stores.journal import Event
@@ -41,6 +45,15 @@ def issue(present: "Present") -> tuple[CommitAuthorization, tuple[str, ...]]:
     context.objects.keep(tree, [])
     authorization = CommitAuthorization(issued_at=context.now(), ref=head.ref or "HEAD", head=head.oid, tree=tree)
     return authorization, paths
+
+
+def patch_facts(context: Context, authorization: CommitAuthorization) -> dict[str, str]:
+    """What `verify` knows the commit by after a rebase, when tree and parent are others; none where git can't say."""
+    before, after = records.tree_of(context, authorization.head), authorization.tree or ""
+    try:
+        return {PATCH: patch_digest(context.repo, before, after, env=context.objects.env())}
+    except GitError:
+        return {}
 
 
 def check_hooks(context: Context) -> None:
@@ -85,7 +98,7 @@ def made_commit(context: Context, state: State) -> tuple[str, str]:
         RefusedError: ORCHESTRATION_COMMIT_MISSING naming what HEAD lacks.
     """
     oid = context.repo.head().oid
-    lacks = _lacks(context, state, oid)
+    lacks = lacks_of(context, state, oid)
     if oid is None or lacks:
         task_id = state.run.task_id
         message = f"HEAD is not the authorized commit: {lacks}; `agent-infra commit {task_id} -m MESSAGE` makes it"
@@ -93,12 +106,16 @@ def made_commit(context: Context, state: State) -> tuple[str, str]:
     return oid, context.repo.text("log", "-1", "--format=%s", oid)
 
 
-def _lacks(context: Context, state: State, oid: str | None) -> str:
-    """What keeps a commit from being the authorized one, in words; empty where it is."""
+def lacks_of(context: Context, state: State, oid: str | None, *, objects: Mapping[str, str] | None = None) -> str:
+    """What keeps a commit from being the authorized one, in words; empty where it is.
+
+    Args:
+        objects: variables that make objects visible which git is still writing.
+    """
     authorization = state.run.commit_authorization
     if oid is None:
         return "there is no commit yet"
-    parents, tree, trailers = commit_facts(context, oid)
+    parents, tree, trailers = commit_facts(context, oid, objects=objects)
     if parents != ([authorization.head] if authorization.head else []):
         return f"its parent is {', '.join(parents) or 'none'}, expected {authorization.head}"
     if tree != authorization.tree:
@@ -108,9 +125,14 @@ def _lacks(context: Context, state: State, oid: str | None) -> str:
     return ""
 
 
-def commit_facts(context: Context, oid: str) -> tuple[list[str], str, dict[str, str]]:
+def commit_facts(
+    context: Context, oid: str, *, objects: Mapping[str, str] | None = None
+) -> tuple[list[str], str, dict[str, str]]:
     """Parents, tree and our trailers of a commit."""
-    shown = context.repo.text("log", "-1", "--format=%P%n%T%n%(trailers:only,unfold)", oid).split("\n")
+    # a replacement would show another commit than the one that is there
+    asked = ("log", "-1", "--no-show-signature", "--format=%P%n%T%n%(trailers:only,unfold)", oid, "--")
+    env = {"GIT_NO_REPLACE_OBJECTS": "1", **(objects or {})}
+    shown = os.fsdecode(context.repo.run(*asked, env=env).stdout).rstrip("\n").split("\n")
     pairs = (line.split(": ", 1) for line in shown[2:] if ": " in line)
     return shown[0].split(), shown[1], {pair[0]: pair[1] for pair in pairs}
 

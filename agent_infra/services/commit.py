@@ -1,9 +1,11 @@
 """`agent-infra commit`: put exactly the authorized tree into a commit, so that nobody has to guess it."""
 
+import os
+
 from agent_infra.core.lifecycle import Stage
 from agent_infra.core.receipts import ReceiptStatus
 from agent_infra.core.run import State
-from agent_infra.errors import ErrorCode, RefusedError
+from agent_infra.errors import ErrorCode, GitError, RefusedError
 from agent_infra.services import authorize, records
 from agent_infra.services.context import Context
 from agent_infra.services.outcome import Outcome
@@ -30,10 +32,9 @@ def commit(context: Context, ref: str, *, message: str) -> Outcome:
     # until now the reviewed content lies in our own store alone
     context.objects.publish(tree)
     _commit_tree(context, tree, message)
-    _take_over(context, paths)
+    notes = (f"committed {context.repo.head().oid}", *_take_over(context, paths))
     after = require(context.load(place), place.task_id)
-    oid = context.repo.head().oid
-    return Outcome(after.run.status, changed=True, task_id=place.task_id, run=after.run, notes=(f"committed {oid}",))
+    return Outcome(after.run.status, changed=True, task_id=place.task_id, run=after.run, notes=notes)
 
 
 def _check_open(context: Context, state: State) -> None:
@@ -57,7 +58,7 @@ def _check_open(context: Context, state: State) -> None:
 
 def _commit_tree(context: Context, tree: str, message: str) -> None:
     """Let git commit an index of our own."""
-    index = context.repo.git_dir / "agent-infra" / "commit-index"
+    index = context.repo.git_dir / "agent-infra" / f"commit-index.{os.getpid()}"
     index.parent.mkdir(parents=True, exist_ok=True)
     index.unlink(missing_ok=True)
     env = {"GIT_INDEX_FILE": str(index)}
@@ -68,11 +69,19 @@ def _commit_tree(context: Context, tree: str, message: str) -> None:
         index.unlink(missing_ok=True)
 
 
-def _take_over(context: Context, paths: list[bytes]) -> None:
-    """Set the committed paths in the user's index; what else is staged stays staged."""
+def _take_over(context: Context, paths: list[bytes]) -> tuple[str, ...]:
+    """Set the committed paths in the user's index; what else is staged stays staged.
+
+    Returns:
+        What keeps the index as it was, where something does: the commit is made all the same.
+    """
     listed = b"".join(path + b"\0" for path in paths)
     options = ("reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", "HEAD")
-    context.repo.run(*options, stdin=listed, env={"GIT_LITERAL_PATHSPECS": "1"})
+    try:
+        context.repo.run(*options, stdin=listed, env={"GIT_LITERAL_PATHSPECS": "1"})
+    except GitError as error:
+        return (f"your index still has the paths as they were before ({error.message}); `git reset` renews it",)
+    return ()
 
 
 def is_commit_step(state: State | None) -> bool:

@@ -3,7 +3,7 @@
 import os
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from agent_infra.git.repo import Repo, discover, display_path
 from agent_infra.git.snapshot import ReferenceSnapshotter, Snapshotter, TaskFolder
 from agent_infra.stores.artifacts import read_folder
 from agent_infra.stores.atomic import LOCK_WAIT, read_regular
+from agent_infra.stores.journal import Event
 from agent_infra.stores.runs import RunStore
 from agent_infra.stores.workspace import ACTIVE, TASK_LIMIT, TaskPlace, Workspace
 
@@ -136,6 +137,14 @@ class Context:
         """
         return self.runs.load(place, evidence=self.has_evidence(place.task_id))
 
+    def change(self, place: TaskPlace, decide: Callable[[State | None], Event | None]) -> tuple[State | None, bool]:
+        """Let `decide` make an event of the present state; the one door for every change of a run.
+
+        Raises:
+            AgentInfraError: as for `RunStore.change`, which says what it returns and does.
+        """
+        return self.runs.change(place, decide, evidence=self.has_evidence(place.task_id))
+
     def has_evidence(self, task_id: str) -> bool:
         """Whether the evidence ref says that there was a run; only asked where no journal answers."""
         if self.runs.journal(task_id).has_lines():
@@ -154,7 +163,7 @@ class Context:
         return Situation(folder, flow, state, product_tree)
 
     def snapshot(self, place: TaskPlace, state: State | None, *, exclude: list[str] | None = None) -> str:
-        """The fingerprint of the workspace now.
+        """The fingerprint of the run's worktree now, whichever worktree the call came from.
 
         Raises:
             RefusedError: ORCHESTRATION_SNAPSHOT_FAILED.
@@ -163,11 +172,22 @@ class Context:
             exclude = run_config(state).snapshot.exclude if state else self.config.snapshot.exclude
         keep = sorted({head for head in _heads(state) if head})
         try:
-            return self.snapshotter.capture(TaskFolder(place.task_id, place.folder), exclude=exclude, keep=keep)
+            home = self._home(state)
+            return home.snapshotter.capture(TaskFolder(place.task_id, place.folder), exclude=exclude, keep=keep)
         except AgentInfraError as error:
             if error.code == ErrorCode.ORCHESTRATION_SNAPSHOT_FAILED:
                 raise
             raise RefusedError(ErrorCode.ORCHESTRATION_SNAPSHOT_FAILED, f"no snapshot: {error.message}") from error
+
+    def _home(self, state: State | None) -> "Context":
+        """The context of the worktree that a run is bound to."""
+        if state is None or state.run.worktree == self.here:
+            return self
+        worktree = Path(state.run.worktree)
+        if not worktree.is_dir():
+            message = f"the run's worktree {worktree} is gone; make it again with `git worktree add`, or end the run"
+            raise RefusedError(ErrorCode.ORCHESTRATION_SNAPSHOT_FAILED, message)
+        return replace(self, repo=discover(worktree))
 
     def _short_id_length(self) -> int:
         try:

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from agent_infra.core import clients, receipts
+from agent_infra.core.facts import seen
+from agent_infra.core.ledger import Row
 from agent_infra.core.lifecycle import NATIVE_AGENTS, Role, Stage, Step
 from agent_infra.core.receipts import Activation, Completion, Receipt, ReceiptStatus, Sealing
 from agent_infra.core.receipts import Outcome as ChildOutcome
@@ -36,9 +37,10 @@ def activate(context: Context, ref: str, event: Activation) -> Outcome:
     clients.client(event.client)
     if event.native_agent not in NATIVE_AGENTS:
         return _ignored(context, ref)
-    place = _place_of(context, ref, _anything, child_id=event.child_id)
+    place = _place_of(context, ref, lambda receipt: _awaits(receipt, event), child_id=event.child_id)
     if place is None:
-        return _ignored(context, ref)
+        message = f"no step is prepared for a child of {event.client} in this worktree; do nothing and stop"
+        raise RefusedError(ErrorCode.ORCHESTRATION_DELEGATION_MISSING, message)
 
     def decide(state: State | None) -> Event | None:
         state = _worked_on(state)
@@ -53,6 +55,13 @@ def activate(context: Context, ref: str, event: Activation) -> Outcome:
         return Event("activate", receipt=receipts.changes(receipt, activated))
 
     return _moved(context, place, "activate", decide)
+
+
+def _awaits(receipt: Receipt, event: Activation) -> bool:
+    """Whether a start that names no task may be meant for this receipt; a repeat of its own start is."""
+    if receipt.client != event.client:
+        return False
+    return receipt.status == ReceiptStatus.PREPARED or receipt.child_id == event.child_id
 
 
 def _check_reuse(state: State, child_id: str) -> None:
@@ -133,7 +142,7 @@ def complete(context: Context, ref: str, claim: Claim) -> Outcome:
             receipts.same_step(receipt, event)
             receipts.same_agent(receipt, event)
             return _taken(context, place, state, event)
-        return _completed(context, receipt, event, {})
+        return _completed(context, receipt, event)
 
     return _moved(context, place, "complete", decide)
 
@@ -145,7 +154,7 @@ def _taken(context: Context, place: TaskPlace, state: State, event: Completion) 
     if receipt.status == ReceiptStatus.STAGE_COMPLETED and _is_recorded(receipt, event, result.digest):
         return None
     results.write_task(context, place, receipt, result, event.agent)
-    return _completed(context, receipt, replace(event, artifact_digest=result.digest), result.memo, result.run)
+    return _completed(context, receipt, replace(event, artifact_digest=result.digest), result)
 
 
 def _was_completed(state: State, claim: Claim) -> bool:
@@ -167,14 +176,19 @@ def _completed(
     context: Context,
     receipt: Receipt,
     event: Completion,
-    memo: dict[str, Any],
-    run: dict[str, Any] | None = None,
+    result: results.Result | None = None,
 ) -> Event:
     completed = receipts.complete(receipt, event, now=context.now())
-    rows = [[id_, *cells] for id_, cells in memo.get("ledger", {}).items()]
-    if rows:
-        completed = completed.evolve(ledger=[*receipt.ledger, *rows])
-    return Event("complete", run=run, receipt=receipts.changes(receipt, completed), memo=memo)
+    if result is None:
+        return Event("complete", receipt=receipts.changes(receipt, completed))
+    completed = _with_rows(completed, result.rows)
+    return Event("complete", run=result.run, receipt=receipts.changes(receipt, completed), memo=result.memo)
+
+
+def _with_rows(receipt: Receipt, rows: tuple[Row, ...]) -> Receipt:
+    """The receipt, which also names the ledger rows that its child changed."""
+    cells = [[row.id, row.stage, row.round, row.severity, row.status, row.evidence] for row in rows]
+    return receipt.evolve(ledger=[*receipt.ledger, *cells]) if cells else receipt
 
 
 @dataclass(frozen=True)
@@ -230,10 +244,9 @@ def _seal(context: Context, place: TaskPlace, stop: Stop, *, auto: bool) -> Outc
         if require(now_state, place.task_id).seq != state.seq:
             raise MovedError
         sealed = receipts.seal(receipt, sealing, now=context.now())
-        rows = results.ledger_rows(place, state, may_close=receipt.role == Role.REVIEWER)
-        if rows:
-            sealed = sealed.evolve(ledger=[*receipt.ledger, *([id_, *cells] for id_, cells in rows.items())])
-        return Event("seal", receipt=receipts.changes(receipt, sealed), memo={"ledger": rows})
+        rows = results.late_rows(place, state, may_close=receipt.role == Role.REVIEWER)
+        sealed = _with_rows(sealed, rows)
+        return Event("seal", receipt=receipts.changes(receipt, sealed), memo={"ledger": seen(rows)})
 
     outcome = ChildOutcome.FAILURE.value if stop.exit_code else None
     return _moved(context, place, "seal", decide, outcome)
@@ -258,7 +271,7 @@ def _unfinished(context: Context, place: TaskPlace, receipt: Receipt, stop: Stop
         wanted = (ChildOutcome.FAILURE if stop.exit_code else ChildOutcome.UNKNOWN).value
         return Event("stop", receipt={"outcome": wanted}) if pending.outcome != wanted else None
 
-    state, changed = context.runs.change(place, decide)
+    state, changed = context.change(place, decide)
     run = require(state, place.task_id).run
     return Outcome(FAILED, changed, place.task_id, run, receipt.step, error)
 
@@ -303,7 +316,7 @@ def _moved(
 ) -> Outcome:
     """Let `decide` happen; what it refuses pauses the run where the table says so."""
     try:
-        state, changed = context.runs.change(place, decide)
+        state, changed = context.change(place, decide)
     except IgnoredEventError:
         return _ignored(context, place.task_id)
     except RefusedError as error:
@@ -324,7 +337,7 @@ def _place_of(context: Context, ref: str, fits: Callable[[Receipt], bool], *, ch
     """The task that an event is about; `None` where an `auto` event is nobody's.
 
     Raises:
-        RefusedError: ORCHESTRATION_DELEGATION_MISSING or _AMBIGUOUS for `auto`, else as for `Context.active`.
+        RefusedError: ORCHESTRATION_DELEGATION_AMBIGUOUS for `auto`, else as for `Context.active`.
     """
     if ref != AUTO:
         return context.active(ref)
@@ -336,15 +349,7 @@ def _place_of(context: Context, ref: str, fits: Callable[[Receipt], bool], *, ch
     if fitting:
         return context.active(fitting[0])
     known = [task_id for task_id, state in here if state.knows_child(child_id)]
-    if known:
-        return context.active(known[0])
-    if any(state.pending for _, state in here) or fits is not _anything:
-        return None
-    raise RefusedError(ErrorCode.ORCHESTRATION_DELEGATION_MISSING, "no step is prepared in this worktree")
-
-
-def _anything(_receipt: Receipt) -> bool:
-    return True
+    return context.active(known[0]) if known else None
 
 
 def _ignored(context: Context, ref: str) -> Outcome:

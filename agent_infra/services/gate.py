@@ -17,6 +17,7 @@ from agent_infra.stores.journal import Event
 from agent_infra.stores.runs import Guard, require
 
 _SHOWN = 20
+_NO_LEAVE: dict[str, str | None] = {"allowed": None, "allowedHead": None}
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def guarding(context: Context) -> tuple[Guarding, ...]:
     """The runs that guard this worktree, or the branch that is checked out in it."""
     branch = context.repo.head().branch
     here = context.here
-    found = [_look(context, guard) for guard in context.runs.guards() if _concerns(guard, here, branch)]
+    found = [look(context, guard) for guard in context.runs.guards() if _concerns(guard, here, branch)]
     # a guard whose run is over was left by a crash: the next changing verb removes it
     return tuple(entry for entry in found if entry.fault or (entry.state and entry.state.run.guards))
 
@@ -42,7 +43,8 @@ def _concerns(guard: Guard, worktree: str, branch: str | None) -> bool:
     return unreadable or guard.worktree == worktree or (branch is not None and guard.branch == branch)
 
 
-def _look(context: Context, guard: Guard) -> Guarding:
+def look(context: Context, guard: Guard) -> Guarding:
+    """The run behind a guard file."""
     try:
         state = context.runs.seen(guard.task_id)
     except AgentInfraError as error:
@@ -66,17 +68,56 @@ def pre_commit(context: Context, index: Path) -> None:
         RefusedError: COMMIT_UNAUTHORIZED naming the task, the paths and the way on, as notes.
     """
     runs = guarding(context)
-    if not runs or any(entry.state and entry.state.memo.allowed for entry in runs):
+    if not runs or any(entry.state and _is_allowed(context, entry.state) for entry in runs):
         return
     tree = _index_tree(context, index)
+    if _authorizing(context, runs, tree) is None:
+        raise _refusal(context, runs, tree)
+
+
+def pre_merge_commit(context: Context) -> None:
+    """Let a merge commit pass, or refuse it: no run authorizes a second parent, a person may.
+
+    Raises:
+        RefusedError: COMMIT_UNAUTHORIZED naming the tasks, the way back and the ways on, as notes.
+    """
+    runs = guarding(context)
+    if not runs or any(entry.state and _is_allowed(context, entry.state) for entry in runs):
+        return
+    names = ", ".join(entry.task_id for entry in runs)
+    message = f"this merge is not authorized: {names} guards here, and its other parent was not reviewed"
+    raise RefusedError(
+        ErrorCode.COMMIT_UNAUTHORIZED,
+        message,
+        "the way back, which keeps local edits: `git merge --abort`",
+        *(entry.fault.message for entry in runs if entry.fault),
+        "merge elsewhere: `git worktree add ../elsewhere -b <branch>`, "
+        "or here as a person: `agent-infra gate allow --reason …`",
+        f"give the run up: `agent-infra orchestrate end {runs[0].task_id} --reason …`",
+    )
+
+
+def _is_allowed(context: Context, state: State) -> bool:
+    """Whether a person lets the next commit pass; a commit that nobody recorded has used that up too."""
+    return bool(state.memo.allowed) and state.memo.allowed_head == context.repo.head().oid
+
+
+def _authorizing(context: Context, runs: tuple[Guarding, ...], tree: str) -> State | None:
+    """The run that has authorized a commit of `tree` on top of HEAD, and of nothing else."""
     head = context.repo.head()
-    here = (head.ref or "HEAD", head.oid, tree)
+    if _is_merging(context):
+        return None
     for entry in runs:
         if entry.state and authorize.is_open(entry.state):
             authorized = entry.state.run.commit_authorization
-            if (authorized.ref, authorized.head, authorized.tree) == here:
-                return
-    raise _refusal(context, runs, tree)
+            if (authorized.ref, authorized.head, authorized.tree) == (head.ref or "HEAD", head.oid, tree):
+                return entry.state
+    return None
+
+
+def _is_merging(context: Context) -> bool:
+    """Whether git would give the next commit further parents."""
+    return (context.repo.git_dir / "MERGE_HEAD").exists()
 
 
 def _index_tree(context: Context, index: Path) -> str:
@@ -121,6 +162,8 @@ def _differences(context: Context, state: State, tree: str) -> list[str]:
             f"authorized on {authorized.ref} at {authorized.head}, but HEAD is {head.ref or 'detached'} at {head.oid}"
         )
         notes.append(f"`agent-infra orchestrate abandon {state.run.task_id} --reason …`, then prepare the commit anew")
+    if _is_merging(context):
+        notes.append("a merge is under way: the commit would have a parent that nobody reviewed; `git merge --abort`")
     paths = [change.name for change in context.objects.diff(authorized.tree or "", tree)]
     notes += [f"differs from what was reviewed: {path}" for path in _some(paths)]
     notes.append(f"`agent-infra commit {state.run.task_id} -m MESSAGE` commits exactly what was reviewed")
@@ -147,20 +190,28 @@ def _some(paths: list[str]) -> list[str]:
     return shown if len(paths) <= _SHOWN else [*shown, f"… and {len(paths) - _SHOWN} more"]
 
 
-def commit_msg(context: Context, message: Path) -> None:
+def commit_msg(context: Context, message: Path, index: Path) -> None:
     """Write the trailers of the run whose commit this is; an empty message stays empty, so that git refuses it.
+
+    A commit that a person let pass, or a merge, is nobody's, though an authorization is open meanwhile.
 
     Side effects:
         The message file.
     """
-    for entry in guarding(context):
-        if entry.state is None or not authorize.is_open(entry.state):
-            continue
-        if not context.repo.run("stripspace", "--strip-comments", stdin=message.read_bytes()).stdout.strip():
-            return
-        options = [part for trailer in authorize.trailers(entry.state) for part in ("--trailer", trailer)]
-        context.repo.run("interpret-trailers", "--in-place", "--if-exists", "replace", *options, str(message))
+    runs = guarding(context)
+    if not any(entry.state and authorize.is_open(entry.state) for entry in runs):
         return
+    state = _authorizing(context, runs, _index_tree(context, index))
+    if state is None:
+        return
+    text = message.read_bytes()
+    if not context.repo.run("stripspace", "--strip-comments", stdin=text).stdout.strip():
+        return
+    if not text.endswith(b"\n"):
+        # without its end a one-line message and the trailers would be one paragraph, in which git finds no trailers
+        message.write_bytes(text + b"\n")
+    options = [part for trailer in authorize.trailers(state) for part in ("--trailer", trailer)]
+    context.repo.run("interpret-trailers", "--in-place", "--if-exists", "replace", *options, str(message))
 
 
 def post_commit(context: Context) -> None:
@@ -169,15 +220,23 @@ def post_commit(context: Context) -> None:
     Side effects:
         Journal, view, evidence.
     """
-    oid = context.repo.head().oid
-    for entry in guarding(context):
-        if entry.state is None or oid is None:
+    head = context.repo.head()
+    runs = [entry for entry in guarding(context) if entry.state]
+    made = {r.task_id for r in runs if r.state and authorize.is_open(r.state) and _is_authorized(context, r.state)}
+    for entry in runs:
+        if entry.state is None or head.oid is None:
             continue
-        if entry.state.memo.allowed:
-            _record(context, entry.task_id, Event("allowed", memo={"allowed": None}, facts={"commit": oid}))
-        elif authorize.is_open(entry.state) and _is_authorized(context, entry.state):
-            used = entry.state.run.commit_authorization.evolve(commit=oid)
-            _record(context, entry.task_id, Event("committed", run={"commitAuthorization": used.to_json()}))
+        # one commit came: whatever let it pass, a person's leave is used up
+        leave = _NO_LEAVE if entry.state.memo.allowed else {}
+        memo = leave | ({"head": head.oid} if entry.state.run.branch == head.branch else {})
+        if entry.task_id in made:
+            used = entry.state.run.commit_authorization.evolve(commit=head.oid)
+            _record(context, entry.task_id, Event("committed", run={"commitAuthorization": used.to_json()}, memo=memo))
+        elif leave:
+            _record(context, entry.task_id, Event("allowed", memo=memo, facts={"commit": head.oid}))
+        elif made and memo and entry.state.memo.head != head.oid:
+            # another run's commit on the branch of both
+            _record(context, entry.task_id, Event("noted", memo=memo, facts={"commit": head.oid}))
 
 
 def _is_authorized(context: Context, state: State) -> bool:
@@ -190,7 +249,7 @@ def _is_authorized(context: Context, state: State) -> bool:
 
 def _record(context: Context, task_id: str, event: Event) -> None:
     place = context.resolve(task_id)
-    state, _ = context.runs.change(place, lambda _: event)
+    state, _ = context.change(place, lambda _: event)
     records.write_evidence(context, place, require(state, task_id))
 
 
@@ -215,7 +274,8 @@ def allow(context: Context, *, reason: str, person: str) -> tuple[str, ...]:
     for entry in runs:
         if entry.fault:
             raise entry.fault
-    event = Event("allow", memo={"allowed": reason}, facts={"person": person})
+    memo = {"allowed": reason, "allowedHead": context.repo.head().oid}
+    event = Event("allow", memo=memo, facts={"person": person})
     for entry in runs:
-        context.runs.change(context.resolve(entry.task_id), lambda _: event)
+        context.change(context.resolve(entry.task_id), lambda _: event)
     return tuple(entry.task_id for entry in runs)

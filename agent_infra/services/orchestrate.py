@@ -8,12 +8,13 @@ from typing import Any
 
 from agent_infra.core import ledger as ledgers
 from agent_infra.core import receipts
-from agent_infra.core.facts import Situation, gather
+from agent_infra.core.facts import Situation, gather, receipt_rows, remembered
 from agent_infra.core.lifecycle import STAGES_OF_FLOW, Flow, Stage, Step
 from agent_infra.core.receipts import ReceiptStatus
 from agent_infra.core.routing import Route, route
 from agent_infra.core.run import RUN, Baseline, CommitAuthorization, Ended, Memo, Pause, Run, RunStatus, State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
+from agent_infra.git.repo import Head
 from agent_infra.services import records
 from agent_infra.services.context import Context, check_task
 from agent_infra.services.outcome import Outcome, failed
@@ -86,6 +87,7 @@ def _begin_anew(context: Context, place: TaskPlace, before: State | None, wish: 
     found = digests(place)
     begun_tree = context.objects.product(context.snapshot(place, None))
     head = context.repo.head()
+    _check_branch(head)
     tree = begun_tree
     if wish.from_head:
         tree = context.objects.product(records.tree_of(context, head.oid))
@@ -122,7 +124,7 @@ def _begin_anew(context: Context, place: TaskPlace, before: State | None, wish: 
         same = (state.seq if state else 0) == (before.seq if before else 0)
         return event if same else None
 
-    state, changed = context.runs.change(place, decide, evidence=context.has_evidence(place.task_id))
+    state, changed = context.change(place, decide)
     records.show_active(context, place, state)
     return Outcome(
         require(state, place.task_id).run.status,
@@ -131,6 +133,13 @@ def _begin_anew(context: Context, place: TaskPlace, before: State | None, wish: 
         state.run if state else None,
         notes=_neighbours(context, place.task_id, head.branch),
     )
+
+
+def _check_branch(head: Head) -> None:
+    """The guarded branch is compared by its name, which must be what records can hold."""
+    if head.ref is not None and head.ref != f"refs/heads/{head.branch}":
+        message = f"the branch {head.branch} has a name that is not UTF-8, and records are; rename it: `git branch -m`"
+        raise RefusedError(ErrorCode.ORCHESTRATION_BRANCH_MISMATCH, message)
 
 
 def _flow_of(fields: Mapping[str, str]) -> Flow:
@@ -159,6 +168,7 @@ def _resume(context: Context, place: TaskPlace, wish: Beginning) -> Outcome:
     def decide(state: State | None) -> Event | None:
         run = require(state, place.task_id).run
         patch: dict[str, Any] = {}
+        memo: dict[str, Any] = {}
         if wish.max_steps and wish.max_steps > run.max_steps and run.guards:
             patch["maxSteps"] = wish.max_steps
         if run.status == RunStatus.PAUSED and run.pause:
@@ -166,9 +176,11 @@ def _resume(context: Context, place: TaskPlace, wish: Beginning) -> Outcome:
             notes.extend([why] if why else [])
             if why is None:
                 patch |= {"status": RUN.follow(run.status, "resume"), "pause": None}
-        return Event("resume" if "status" in patch else "limit", run=patch) if patch else None
+                if run.pause.code == ErrorCode.DELEGATION_NO_RESULT:
+                    memo = {"forgiven": len(run.receipts)}  # else the next child would be given up unseen
+        return Event("resume" if "status" in patch else "limit", run=patch, memo=memo) if patch else None
 
-    state, changed = context.runs.change(place, decide)
+    state, changed = context.change(place, decide)
     run = require(state, place.task_id).run
     return Outcome(run.status, changed, place.task_id, run, notes=tuple(notes))
 
@@ -236,19 +248,19 @@ def advance(context: Context, ref: str) -> Outcome:
         patch: dict[str, Any] = {"nextStage": None, "stepCount": state.run.step_count + 1, "pause": None}
         if receipt.stage == Stage.COMMIT:
             patch["status"] = RUN.follow(state.run.status, "finish")
-            used = state.run.commit_authorization.evolve(consumed_at=context.now())
+            used = state.run.commit_authorization.evolve(consumed_at=consumed.consumed_at)
             patch["commitAuthorization"] = used.to_json()
         return Event(
             "advance",
             run=patch,
             receipt=receipts.changes(receipt, consumed),
             close=True,
-            memo={"control": {}},
+            memo={"control": {}, "ledger": remembered(receipt_rows(receipt))},
             facts={"drift": drift} if drift else None,
         )
 
     try:
-        after, changed = context.runs.change(place, decide)
+        after, changed = context.change(place, decide)
     except RefusedError as error:
         return records.pause_for(context, place, "advance", error)
     return records.settled(context, place, after, changed=changed, notes=tuple(f"drift: {path}" for path in drift))
@@ -265,22 +277,24 @@ def _drift(context: Context, place: TaskPlace, state: State) -> list[str]:
 
 
 def pause(context: Context, ref: str, *, code: str, message: str, recoverable: bool) -> Outcome:
-    """Make a run wait for a person.
+    """Make a run wait for a person; a paused run waits for the new reason, and a final pause stays final.
 
     Raises:
-        RefusedError: ORCHESTRATION_RUN_MISSING, _RUN_COMPLETED, or _RUN_PAUSED where another pause stands.
+        RefusedError: ORCHESTRATION_RUN_MISSING or _RUN_COMPLETED.
     """
     place = context.active(ref)
-    wanted = Pause(code=code, message=message, recoverable=recoverable)
 
     def decide(state: State | None) -> Event | None:
         run = require(state, place.task_id).run
-        if run.pause == wanted and run.status == RunStatus.PAUSED:
+        standing = run.pause if run.status == RunStatus.PAUSED else None
+        can_resume = recoverable and (standing is None or standing.recoverable)
+        wanted = Pause(code=code, message=message, recoverable=can_resume)
+        if standing == wanted:
             return None
-        patch = {"status": RUN.follow(run.status, "pause"), "pause": wanted.to_json()}
-        return Event("pause", run=patch)
+        status = run.status if standing else RUN.follow(run.status, "pause")
+        return Event("pause", run={"status": status, "pause": wanted.to_json()})
 
-    state, changed = context.runs.change(place, decide)
+    state, changed = context.change(place, decide)
     run = require(state, place.task_id).run
     return Outcome(run.status, changed, place.task_id, run)
 
@@ -306,7 +320,7 @@ def end(context: Context, ref: str, *, reason: str) -> Outcome:
             patch["commitAuthorization"] = CommitAuthorization().to_json()
         return records.with_abort(state, Event("end", run=patch), reason=f"run ended: {reason}", now=context.now())
 
-    state, changed = context.runs.change(place, decide)
+    state, changed = context.change(place, decide)
     return records.settled(context, place, state, changed=changed)
 
 
@@ -329,7 +343,7 @@ def reopen(context: Context, ref: str, *, stage: Stage, reason: str) -> Outcome:
             }
         return Event("reopen", run=patch, memo={"reopened": {str(stage): round_}}, facts={"reason": reason})
 
-    state, changed = context.runs.change(place, decide)
+    state, changed = context.change(place, decide)
     records.show_active(context, place, state)
     run = require(state, place.task_id).run
     answer = Present(context, place, state).route()

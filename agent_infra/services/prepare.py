@@ -95,7 +95,7 @@ def _prepare(context: Context, place: TaskPlace, order: Order) -> Outcome:
         _check_free(context, place)
         return event
 
-    after, changed = context.runs.change(place, decide)
+    after, changed = context.change(place, decide)
     after = require(after, place.task_id)
     if after.pending is None:  # nothing was left to commit
         return records.settled(context, place, after, changed=changed, notes=notes)
@@ -172,16 +172,18 @@ def _preparation(present: Present, step: Step, order: Order) -> tuple[Event, tup
     context, state = present.context, require(present.state, present.place.task_id)
     run_patch: dict[str, Any] = {"nextStage": str(step.stage)}
     notes: tuple[str, ...] = ()
+    facts: dict[str, Any] = {}
     if step.stage is Stage.COMMIT:
         authorization, paths = authorize.issue(present)
         if not paths:
             return authorize.nothing_to_commit(state), ("HEAD has what was reviewed already; nothing to commit",)
         run_patch["commitAuthorization"] = authorization.to_json()
         notes = tuple(f"to commit: {path}" for path in paths)
+        facts = authorize.patch_facts(context, authorization)
     items = control.capture(context.repo)
     receipt = _new_receipt(present, step, order, control_before=control.digest(items))
     memo = {"control": items, "faulty": None}
-    return Event("prepare", run=run_patch, receipt=receipt.to_json(), memo=memo), notes
+    return Event("prepare", run=run_patch, receipt=receipt.to_json(), memo=memo, facts=facts), notes
 
 
 def _new_receipt(present: Present, step: Step, order: Order, *, control_before: str) -> Receipt:

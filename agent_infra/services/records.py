@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -100,7 +101,7 @@ def pause_for(
             facts={"verb": verb},
         )
 
-    state, changed = context.runs.change(place, decide)
+    state, changed = context.change(place, decide)
     run = require(state, place.task_id).run
     return Outcome(run.status, changed, place.task_id, run, notes=error.notes)
 
@@ -146,13 +147,17 @@ def write_evidence(context: Context, place: TaskPlace, state: State) -> tuple[st
 
 
 def show_active(context: Context, place: TaskPlace, state: State | None) -> None:
-    """Renew what the hooks of the run's worktree look at first.
+    """Renew what the hooks of the run's worktree look at first; the step happened whether this can be shown or not.
 
     Side effects:
         `agent-infra/active.json` in the git dir of the run's worktree.
     """
-    if state is None:
-        return
+    if state is not None:
+        with suppress(AgentInfraError):
+            _show_active(context, place, state)
+
+
+def _show_active(context: Context, place: TaskPlace, state: State) -> None:
     git_dir = context.repo.git_dir
     if state.run.worktree != context.here:
         worktree = Path(state.run.worktree)

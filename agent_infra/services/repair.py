@@ -1,5 +1,6 @@
 """`repair`: view and evidence from the journal, a lost journal and lost documents from the evidence."""
 
+import json
 from pathlib import Path
 
 from agent_infra.core.artifacts import parse_artifact_name
@@ -27,6 +28,7 @@ def repair(context: Context, ref: str) -> Outcome:
         Documents, journal, view, guard, evidence; an odd view or journal is kept aside in `logs/`.
     """
     place = context.resolve(ref)
+    before = _derived(context, place)
     notes: list[str] = []
     with locked(context.runs.lock_path, wait=context.lock_wait):
         kept = evidence.read(context.repo, place.task_id) or {}
@@ -39,8 +41,18 @@ def repair(context: Context, ref: str) -> Outcome:
         notes += _set_aside_odd_view(context, place)
         state = context.runs.rebuild(place)
     records.show_active(context, place, state)
-    notes += records.write_evidence(context, place, state)
-    return Outcome(state.run.status, bool(notes), place.task_id, state.run, notes=tuple(notes))
+    faults = records.write_evidence(context, place, state)
+    after = _derived(context, place)
+    renewed = [f"{name} was renewed" for name, value in after.items() if value != before[name]]
+    changed = bool(notes or renewed)
+    return Outcome(state.run.status, changed, place.task_id, state.run, notes=(*notes, *renewed, *faults))
+
+
+def _derived(context: Context, place: TaskPlace) -> dict[str, bytes | str | None]:
+    """What is made anew from the journal, as it is now."""
+    guard = context.runs.folder / "guards" / place.task_id
+    view, guarding = (path.read_bytes() if path.is_file() else None for path in (place.view, guard))
+    return {"the view": view, "the guard": guarding, "the evidence": evidence.head(context.repo, place.task_id)}
 
 
 def _bring_back_documents(place: TaskPlace, kept: dict[str, bytes]) -> list[str]:
@@ -70,11 +82,25 @@ def _bring_back_journal(context: Context, place: TaskPlace, kept: dict[str, byte
         return []
     known = parse_chain(kept["journal.jsonl"])
     ours = chain.heads if chain else ()
-    # a journal that lacks lines of the evidence was cut; one that goes on after them is the newer one
-    if len(known.heads) <= len(ours) or known.heads[: len(ours)] != ours:
-        return []
+    if ours[: len(known.heads)] == known.heads:
+        return []  # it has all lines of the evidence, and perhaps newer ones
+    notes = ["the journal was restored from the evidence: what happened after its last commit is lost"]
+    if known.heads[: len(ours)] != ours:
+        if _shown_head(place) not in known.heads:
+            return []  # evidence of another clone: this journal and its view agree with each other
+        aside = _aside(context, place, "journal.jsonl", journal.path.read_bytes())
+        notes.append(f"the journal differed from the evidence and from orchestration.json; the odd one is {aside}")
     write_atomic(journal.path, kept["journal.jsonl"])
-    return ["the journal was restored from the evidence: what happened after its last commit is lost"]
+    return notes
+
+
+def _shown_head(place: TaskPlace) -> str | None:
+    """The journal line that orchestration.json names."""
+    try:
+        shown = json.loads(read_view(place) or b"")
+    except (CorruptStateError, ValueError, RecursionError):
+        return None
+    return shown.get("journalHead") if isinstance(shown, dict) else None
 
 
 def _nothing_left(context: Context, place: TaskPlace) -> Outcome:

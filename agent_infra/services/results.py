@@ -8,8 +8,8 @@ from agent_infra import __version__
 from agent_infra.core import frontmatter, tasks
 from agent_infra.core import ledger as ledgers
 from agent_infra.core.artifacts import parse_artifact_name
-from agent_infra.core.facts import ArtifactFile, check_proof, newly_proven, read_ledger
-from agent_infra.core.ledger import Ledger
+from agent_infra.core.facts import ArtifactFile, changed_rows, check_proof, read_ledger, seen
+from agent_infra.core.ledger import Ledger, Row
 from agent_infra.core.lifecycle import CURRENT_STEPS, Role, Stage
 from agent_infra.core.receipts import Receipt
 from agent_infra.core.reviews import Counts, Review, approves, parse_review
@@ -32,6 +32,7 @@ class Result:
     Attributes:
         digest: SHA-256 of the artifact; of a commit the commit's id.
         task: task.md as it was read for the checks.
+        rows: the ledger rows that the step changed.
         memo: what the journal remembers of it.
         run: fields of the run that it changes.
     """
@@ -40,6 +41,7 @@ class Result:
     task: bytes
     review: Review | None = None
     detail: str = ""
+    rows: tuple[Row, ...] = ()
     memo: dict[str, Any] = field(default_factory=dict)
     run: dict[str, Any] | None = None
 
@@ -57,7 +59,7 @@ def take(context: Context, place: TaskPlace, state: State) -> Result:
         commit, subject = authorize.made_commit(context, state)
         used = state.run.commit_authorization.evolve(commit=commit)
         run = {"commitAuthorization": used.to_json()}
-        return Result(commit, task, detail=f"{commit[:10]} {subject}", run=run)
+        return Result(commit, task, detail=f"{commit[:10]} {subject}", memo={"head": commit}, run=run)
     file = _artifact(place, receipt)
     may_close = receipt.role == Role.REVIEWER
     ledger = read_ledger(task, state)
@@ -65,10 +67,11 @@ def take(context: Context, place: TaskPlace, state: State) -> Result:
     review = _check_review(place, receipt, file, ledger) if may_close else None
     if review is None:
         _check_document(file)
-    memo: dict[str, Any] = {"ledger": newly_proven(ledger, state, may_close=may_close)}
+    rows = changed_rows(ledger, state, may_close=may_close)
+    memo: dict[str, Any] = {"ledger": seen(rows)}
     if review:
         memo["verdicts"] = {file.name: review.verdict.value}
-    return Result(file.sha256, task, review=review, memo=memo)
+    return Result(file.sha256, task, review=review, rows=rows, memo=memo)
 
 
 def _artifact(place: TaskPlace, receipt: Receipt) -> ArtifactFile:
@@ -121,16 +124,12 @@ def _counts(counts: Counts) -> str:
     return f"{counts.blocker} blockers, {counts.major} majors, {counts.minor} minors"
 
 
-def ledger_rows(place: TaskPlace, state: State, *, may_close: bool) -> dict[str, list[str]]:
-    """The rows that changed after `complete`; what can't be read now is said by `route`.
-
-    Returns:
-        [stage, round, severity, status, evidence] by row id.
-    """
+def late_rows(place: TaskPlace, state: State, *, may_close: bool) -> tuple[Row, ...]:
+    """The ledger rows that changed after `complete`; what can't be read now is said by `route`."""
     try:
-        return newly_proven(read_ledger(read_task(place), state), state, may_close=may_close)
+        return changed_rows(read_ledger(read_task(place), state), state, may_close=may_close)
     except AgentInfraError:
-        return {}
+        return ()
 
 
 def write_task(context: Context, place: TaskPlace, receipt: Receipt, result: Result, agent: str) -> None:

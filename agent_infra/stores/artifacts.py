@@ -23,7 +23,8 @@ def artifact_names(place: TaskPlace) -> tuple[ArtifactName, ...]:
         if artifact is None:
             continue
         if entry.kind != "file":
-            message = f"{entry.name} in {place.task_id} is a {entry.kind}, expected a regular file"
+            kind = {"folder": "a folder", "symlink": "a symlink"}.get(entry.kind, "something else")
+            message = f"{entry.name} in {place.task_id} is {kind}, expected a regular file"
             raise CorruptStateError(ErrorCode.ORCHESTRATION_ARTIFACT_INVALID, message)
         if entry.size > ARTIFACT_LIMIT:
             message = f"{entry.name} in {place.task_id} has {entry.size} bytes; at most {ARTIFACT_LIMIT} are read"

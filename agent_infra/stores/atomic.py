@@ -32,16 +32,34 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
     Side effects:
         A temporary sibling, fsync, rename, fsync of the folder. Missing folders are made.
     """
+    with staged(path, data, mode=mode):
+        pass
+
+
+@contextmanager
+def staged(path: Path, data: bytes, *, mode: int | None = None) -> Iterator[None]:
+    """Write `data` beside `path`, let the caller act, then put it there: a disk that says no says so before the act.
+
+    Raises:
+        RefusedError: STORE_WRITE_FAILED; as for `write_atomic`. If the caller raises, `path` is untouched.
+    """
     sibling = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write_new(sibling, data, _mode_of(path) if mode is None else mode)
-        sibling.replace(path)
-        sync_folder(path.parent)
-    except OSError as error:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write_new(sibling, data, _mode_of(path) if mode is None else mode)
+        except OSError as error:
+            raise _write_failed(path, error) from error
+        yield
+        try:
+            sibling.replace(path)
+            sync_folder(path.parent)
+        except OSError as error:
+            raise _write_failed(path, error) from error
+    finally:
+        # it is gone already unless something went wrong
         with suppress(OSError):
             sibling.unlink(missing_ok=True)
-        raise _write_failed(path, error) from error
 
 
 def append_durably(path: Path, data: bytes) -> None:

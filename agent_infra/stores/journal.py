@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from agent_infra.errors import CorruptStateError, ErrorCode
-from agent_infra.stores.atomic import append_durably, truncate_durably
+from agent_infra.stores.atomic import append_durably, read_regular, truncate_durably
 
 VERSION = 1
 GENESIS = "0" * 64
+LIMIT = 1 << 30
+
+_KEYS = frozenset({"v", "seq", "prev", "ts", "op", "run", "receipt", "close", "memo", "facts"})
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,12 @@ class Chain:
         """SHA-256 of the last line."""
         return self.heads[-1] if self.heads else GENESIS
 
+    def extended(self, event: Event, *, now: str) -> "tuple[bytes, Chain]":
+        """The line of `event`, and the chain as it is once that line is appended."""
+        line = render_line(event, seq=len(self.events) + 1, prev=self.head, now=now)
+        digest = hashlib.sha256(line[:-1]).hexdigest()
+        return line, Chain((*self.events, json.loads(line)), (*self.heads, digest), self.size + len(line))
+
 
 def render_line(event: Event, *, seq: int, prev: str, now: str) -> bytes:
     """One canonical line: sorted keys, no spaces, UTF-8, one newline at the end."""
@@ -93,12 +102,16 @@ def _parse_line(line: bytes, number: int, prev: str) -> dict[str, Any]:
     if not isinstance(event, dict) or event.get("v") != VERSION:
         version = event.get("v") if isinstance(event, dict) else None
         raise _invalid(number, f"its version is {version!r}, expected {VERSION}")
-    if event.get("seq") != number or event.get("prev") != prev:
+    if unknown := sorted(event.keys() - _KEYS):
+        raise _invalid(number, f"it has the unknown keys {', '.join(unknown)}")
+    if type(event.get("seq")) is not int or event["seq"] != number or event.get("prev") != prev:
         raise _invalid(number, "it does not follow the line before (sequence number or digest)")
     if not isinstance(event.get("op"), str) or not isinstance(event.get("ts"), str):
         raise _invalid(number, "it names no operation or no time")
     if any(not isinstance(event.get(part, {}), dict) for part in ("run", "receipt", "memo", "facts")):
         raise _invalid(number, "what it changed is not an object")
+    if event.get("close", True) is not True:
+        raise _invalid(number, "what closes a receipt is not true")
     return event
 
 
@@ -127,25 +140,18 @@ class Journal:
             CorruptStateError: ORCHESTRATION_JOURNAL_INVALID.
         """
         try:
-            return parse_chain(self.path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            message = f"the journal {self.path} can't be read: {error.strerror}"
+            data = read_regular(self.path, limit=LIMIT)
+        except CorruptStateError as error:
+            message = f"{error.message}, at {self.path}"
             raise CorruptStateError(ErrorCode.ORCHESTRATION_JOURNAL_INVALID, message) from error
+        return None if data is None else parse_chain(data)
 
-    def append(self, chain: Chain, event: Event, *, now: str) -> Chain:
-        """Make `event` happen; the caller holds the lock and has read `chain` under it.
+    def append(self, chain: Chain, line: bytes) -> None:
+        """Make the event of `line` happen; the caller holds the lock and has read `chain` under it.
 
         Side effects:
             A torn last line is cut, the new line appended and fsynced.
         """
         if chain.torn:
             truncate_durably(self.path, chain.size)
-        line = render_line(event, seq=len(chain.events) + 1, prev=chain.head, now=now)
         append_durably(self.path, line)
-        return Chain(
-            (*chain.events, json.loads(line)),
-            (*chain.heads, hashlib.sha256(line[:-1]).hexdigest()),
-            chain.size + len(line),
-        )

@@ -5,18 +5,29 @@ the view, the guard and the active step are renewed after it and may be lost: th
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agent_infra.core.run import Run, State, fold
 from agent_infra.errors import CorruptStateError, ErrorCode, RefusedError
-from agent_infra.stores.atomic import LOCK_WAIT, append_durably, locked, read_regular, remove_durably, write_atomic
+from agent_infra.stores.atomic import (
+    LOCK_WAIT,
+    append_durably,
+    locked,
+    read_regular,
+    remove_durably,
+    staged,
+    write_atomic,
+)
 from agent_infra.stores.journal import Chain, Event, Journal
 from agent_infra.stores.workspace import TaskPlace
 
 VIEW_LIMIT = 64 << 20
+_GUARD_LIMIT = 64 << 10
 _TAMPERED = "`agent-infra orchestrate repair {0}` rebuilds it and keeps the odd one aside"
 
 
@@ -75,7 +86,8 @@ class RunStore:
             CorruptStateError: as for `load`.
 
         Side effects:
-            Journal line (fsynced), then guard, view. The guard is there before the line that begins a run.
+            Journal line (fsynced), then view. The guard is there before the line that begins a run, and goes after
+            the line that ends it.
         """
         with locked(self.lock_path, wait=self.lock_wait):
             chain, state = self._load(place, evidence=evidence)
@@ -84,12 +96,15 @@ class RunStore:
                 if state:
                     self._renew(place, state)
                 return state, False
-            if state is None or not state.run.guards:
-                self._announce(place, event)
-            chain = self.journal(place.task_id).append(chain, event, now=self.now())
-            state = _state(chain, place.task_id)
-            self._renew(place, state)
-            return state, True
+            line, longer = chain.extended(event, now=self.now())
+            # folded before it is written: a line that makes no sense must not reach the journal
+            after = _state(longer, place.task_id)
+            # a folder that can't be written must stop us before the line does: `changed: false` means it
+            with self._staged_view(place, after), self._announced(place, state, after):
+                self.journal(place.task_id).append(chain, line)
+            if not after.run.guards:
+                self._lift_guard(place.task_id)
+            return after, True
 
     def rebuild(self, place: TaskPlace) -> State:
         """Write view and guard anew from the journal; the caller holds the lock."""
@@ -112,9 +127,9 @@ class RunStore:
 
     def _guard(self, task_id: str) -> Guard:
         try:
-            found = json.loads((self.folder / "guards" / task_id).read_text(encoding="utf-8"))
+            found = json.loads(read_regular(self.folder / "guards" / task_id, limit=_GUARD_LIMIT) or b"")
             return Guard(task_id, str(found["worktree"]), found["branch"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (CorruptStateError, ValueError, KeyError, TypeError, RecursionError):
             return Guard(task_id, "", None)
 
     def _load(self, place: TaskPlace, *, evidence: bool) -> tuple[Chain, State | None]:
@@ -136,13 +151,29 @@ class RunStore:
             if found:
                 raise _journal_missing(place.task_id, f"{what} says that there was one")
 
-    def _announce(self, place: TaskPlace, event: Event) -> None:
-        """Guard before the line that makes a run: a crash in between must not leave an unguarded run."""
-        if not self.journal(place.task_id).path.exists():
-            append_durably(self.journal(place.task_id).path, b"")
-        run = event.run or {}
-        if run.get("status") == "running" and "worktree" in run:
-            self._write_guard(place.task_id, str(run["worktree"]), run["branch"])
+    @contextmanager
+    def _announced(self, place: TaskPlace, before: State | None, after: State) -> Iterator[None]:
+        """Guard before the line that makes a run guard: a crash in between must not leave an unguarded run."""
+        if not after.run.guards:
+            yield
+            return
+        journal = self.journal(place.task_id)
+        is_new = not journal.path.exists()
+        if is_new:
+            append_durably(journal.path, b"")
+        try:
+            self._write_guard(place.task_id, after.run.worktree, after.run.branch)
+            yield
+        except RefusedError:
+            with suppress(RefusedError):  # what is said is the first fault
+                if before is None or not before.run.guards:
+                    self._lift_guard(place.task_id)
+                if is_new and not (self.folder / "guards" / place.task_id).exists():
+                    remove_durably(journal.path)
+            raise
+
+    def _staged_view(self, place: TaskPlace, state: State) -> AbstractContextManager[None]:
+        return staged(place.view, render_view(state.run)) if place.folder.is_dir() else nullcontext()
 
     def _renew(self, place: TaskPlace, state: State) -> None:
         """View and guard as the journal has them."""
@@ -151,13 +182,22 @@ class RunStore:
             write_atomic(place.view, view)
         if state.run.guards:
             self._write_guard(place.task_id, state.run.worktree, state.run.branch)
-        elif (self.folder / "guards" / place.task_id).exists():
-            remove_durably(self.folder / "guards" / place.task_id)
+        else:
+            self._lift_guard(place.task_id)
+
+    def _lift_guard(self, task_id: str) -> None:
+        path = self.folder / "guards" / task_id
+        if os.path.lexists(path):
+            remove_durably(path)
 
     def _write_guard(self, task_id: str, worktree: str, branch: str | None) -> None:
         path = self.folder / "guards" / task_id
         data = json.dumps({"worktree": worktree, "branch": branch}).encode() + b"\n"
-        if not path.exists() or path.read_bytes() != data:
+        try:
+            there = read_regular(path, limit=_GUARD_LIMIT)
+        except CorruptStateError:
+            there = None
+        if there != data:
             write_atomic(path, data)
 
 
@@ -219,7 +259,7 @@ def write_active(git_dir: Path, task_id: str, state: State | None, allowed: tupl
     path = git_dir / "agent-infra" / "active.json"
     pending = state.pending if state else None
     if pending is None:
-        if path.exists():
+        if path.exists() and not _shows_another(path, task_id):
             remove_durably(path)
         return
     document = {
@@ -230,6 +270,14 @@ def write_active(git_dir: Path, task_id: str, state: State | None, allowed: tupl
         "allowedPaths": list(allowed),
     }
     write_atomic(path, json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n")
+
+
+def _shows_another(path: Path, task_id: str) -> bool:
+    """Whether the step shown is another task's: one worktree may hold several runs."""
+    try:
+        return bool(json.loads(path.read_bytes())["task"] != task_id)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 def require(state: State | None, task_id: str) -> State:

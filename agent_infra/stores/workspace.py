@@ -119,7 +119,8 @@ class Workspace:
         Raises:
             RefusedError: a SHORT_ID code; a registry that can't be read stays as it is.
         """
-        ids = {} if not self.registry.exists() else tasks.parse_registry(self._registry_bytes(), short_id_length)
+        data = read_regular(self.registry, limit=REGISTRY_LIMIT)
+        ids = {} if data is None else tasks.parse_registry(data, short_id_length)
         updated = tasks.allocate(ids, task_id, short_id_length)
         write_atomic(self.registry, tasks.render_registry(updated, short_id_length))
         return next(number for number, owner in updated.items() if owner == task_id)

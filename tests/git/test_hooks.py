@@ -214,10 +214,11 @@ def test_a_guard_asks_the_program(folder, tmp_path):
     world.stage()
     world.git("commit", "-q", "-m", "judged")
     calls = world.calls()
-    assert [call[:2] for call in calls] == [["gate", "pre-commit"], ["gate", "commit-msg"], ["gate", "post-commit"]]
+    assert [call[1] for call in calls] == ["pre-commit", "commit-msg", "reference-transaction", "post-commit"]
+    assert {call[0] for call in calls} == {"gate"}
     assert all(call[2] == "--common-dir" for call in calls)
     assert all((world.root / call[3]).resolve() == (world.root / ".git").resolve() for call in calls)
-    assert [call[4:] for call in calls] == [[], [".git/COMMIT_EDITMSG"], []]
+    assert [call[4:] for call in calls] == [[], [".git/COMMIT_EDITMSG"], ["prepared"], []]
 
 
 @pytest.mark.parametrize("code", [1, 2, 70])
@@ -322,7 +323,7 @@ def test_a_separate_git_dir(world, tmp_path):
     (apart / "agent-infra" / "guards" / TASK).touch()
     world.stage()
     world.git("commit", "-q", "-m", "judged")
-    assert [Path(call[3]).resolve() for call in world.calls()] == [apart.resolve()] * 3
+    assert [Path(call[3]).resolve() for call in world.calls()] == [apart.resolve()] * 4
 
 
 def test_shims_in_our_own_folder_find_the_repository(world):
@@ -507,7 +508,7 @@ def test_a_failing_earlier_post_commit_hides_nothing(world):
     world.stage()
     world.git("commit", "-q", "-m", "x")
     assert log.exists()
-    assert [call[1] for call in world.calls()] == ["pre-commit", "commit-msg", "post-commit"]
+    assert [call[1] for call in world.calls()] == ["pre-commit", "commit-msg", "reference-transaction", "post-commit"]
 
 
 def test_the_earlier_hook_changes_what_is_judged(world):
@@ -580,7 +581,7 @@ def test_install_twice_changes_nothing(folder, tmp_path):
     """The second installation finds everything in place."""
     world = make_world(folder, tmp_path)
     earlier(world)
-    assert len(world.install()) == 4
+    assert len(world.install()) == len(hooks.HOOKS) + 1
     assert hooks.are_effective(world.inspect())
     before = tree(world.root / ".git")
     assert world.install() == ()
@@ -597,7 +598,7 @@ def test_uninstall_restores_byte_for_byte(folder, tmp_path):
     before = tree(world.root / ".git")
     world.install()
     assert set(world.kinds().values()) == {"ours"}
-    assert len(hooks.uninstall(world.repo)) == 3
+    assert len(hooks.uninstall(world.repo)) == len(hooks.HOOKS)
     after = tree(world.root / ".git")
     assert {name: found for name, found in after.items() if name != "agent-infra"} == before
     assert hooks.uninstall(world.repo) == ()
@@ -615,13 +616,15 @@ def test_every_kind_is_told_apart(world):
     assert world.kinds() == dict.fromkeys(hooks.HOOKS, "absent")
     earlier(world, "pre-commit")
     earlier(world, "commit-msg", mode=0o644)
-    assert world.kinds() == {"pre-commit": "foreign", "commit-msg": "inactive", "post-commit": "absent"}
+    absent = dict.fromkeys(hooks.HOOKS, "absent")
+    assert world.kinds() == absent | {"pre-commit": "foreign", "commit-msg": "inactive"}
     assert not hooks.are_effective(world.inspect())
     world.install()
     (world.hooks / "pre-commit").chmod(0o644)
     shim = (world.hooks / "commit-msg").read_bytes()
     (world.hooks / "commit-msg").write_bytes(shim.replace(b"set +e", b"exit 0"))
-    assert world.kinds() == {"pre-commit": "not-executable", "commit-msg": "stale", "post-commit": "ours"}
+    ours = dict.fromkeys(hooks.HOOKS, "ours")
+    assert world.kinds() == ours | {"pre-commit": "not-executable", "commit-msg": "stale"}
     assert not hooks.are_effective(world.inspect())
     assert len(world.install()) == 2
     assert hooks.are_effective(world.inspect())
@@ -652,7 +655,7 @@ def test_another_installed_program_is_written_in(world, tmp_path):
     world.install()
     second = World(world.root, tmp_path / "it's second" / "agent-infra")
     assert hooks.are_effective(second.inspect())
-    assert len(second.install()) == 3
+    assert len(second.install()) == len(hooks.HOOKS)
     assert second.install() == ()
     assert hooks.are_effective(world.inspect())
 

@@ -1,0 +1,196 @@
+"""Is this commit the one that its run authorized, or that one made again elsewhere? And is a merge nothing but a merge?
+
+Pure: what is dear to find out (a patch, a whole tree) is asked only where it matters.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from agent_infra.core.history import Commit, Entry, Ground, Kind, Look, Verdict, broken
+from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
+
+
+def judge(commit: Commit, grounds: Sequence[Ground], look: Look) -> Verdict:
+    """The verdict for a commit without a second parent, whose claims have these grounds.
+
+    9. its tree and parent are the authorized ones
+    10. its diff is what the code review judged
+
+    A commit that fails 9 may be one that was authorized, made again elsewhere: after a rebase, a squash or an amended
+    message. It is as good as its patch, so the verdict is weak and says why.
+    """
+    try:
+        if len(grounds) > 1:
+            return _squashed(commit, grounds, look)
+        return _single(commit, grounds[0], look)
+    except AgentInfraError as error:
+        return broken(error)
+
+
+def _single(commit: Commit, base: Ground, look: Look) -> Verdict:
+    try:
+        check_tree(commit, base)
+        check_parent(commit, base)
+    except RefusedError as error:
+        return _rewritten(commit, base, look, error)
+    check_diff(commit, base, look)
+    if base.recorded == commit.oid:
+        return _good(base.flaws)
+    if base.recorded:
+        return _good(("amended", *base.flaws), f"the commit that was recorded is {base.recorded}")
+    return _good(("unrecorded", *base.flaws), "the run never recorded the commit that it led to")
+
+
+def check_tree(commit: Commit, base: Ground) -> None:
+    """The tree is the authorized one.
+
+    Raises:
+        RefusedError: VERIFY_TREE_UNAUTHORIZED.
+    """
+    wanted = base.state.run.commit_authorization.tree
+    if commit.tree != wanted:
+        message = f"its tree is {commit.tree}, but {base.claim.task_id} authorized {wanted}"
+        raise RefusedError(ErrorCode.VERIFY_TREE_UNAUTHORIZED, message)
+
+
+def check_parent(commit: Commit, base: Ground) -> None:
+    """The one parent is the authorized one.
+
+    Raises:
+        RefusedError: VERIFY_PARENT_UNAUTHORIZED.
+    """
+    wanted = base.state.run.commit_authorization.head
+    if commit.parents != ((wanted,) if wanted else ()):
+        found = ", ".join(commit.parents) or "none"
+        message = f"its parent is {found}, but {base.claim.task_id} authorized a commit on {wanted or 'nothing'}"
+        raise RefusedError(ErrorCode.VERIFY_PARENT_UNAUTHORIZED, message)
+
+
+def check_diff(commit: Commit, base: Ground, look: Look) -> None:
+    """Every change was judged, and everything that was judged is there.
+
+    Raises:
+        RefusedError: VERIFY_DIFF naming the paths.
+    """
+    odd = differing(commit, base.judged, look)
+    if odd:
+        message = f"{', '.join(odd[:8])} differ from what the code review of {base.claim.task_id} judged"
+        raise RefusedError(ErrorCode.VERIFY_DIFF, message)
+
+
+def differing(commit: Commit, judged: Mapping[str, Entry] | None, look: Look) -> tuple[str, ...]:
+    """The paths of a commit that are not as they were judged; what the parent has already need not be in its diff."""
+    if judged is None:
+        return ()
+    odd = {path for path, entry in commit.changes.items() if path not in judged or judged[path] != entry}
+    quiet = judged.keys() - commit.changes.keys()
+    if quiet:
+        entries = look.entries()
+        odd |= {path for path in quiet if entries.get(path) != judged[path]}
+    return tuple(sorted(odd))
+
+
+def _rewritten(commit: Commit, base: Ground, look: Look, otherwise: RefusedError) -> Verdict:
+    """The verdict for a commit that is not the authorized one: its patch may be.
+
+    Only what was recorded can have been rewritten: a patch that was authorized and never used is no excuse for a
+    commit made past the gate.
+    """
+    if base.recorded is None or base.recorded == commit.oid or len(commit.parents) > 1:
+        return broken(otherwise)
+    if not commit.changes:
+        return broken(otherwise)
+    same = base.judged is not None and not differing(commit, base.judged, look)
+    if same or (base.patch is not None and base.patch == look.patch()):
+        detail = f"the same patch as {base.recorded}, which {base.claim.task_id} authorized"
+        return _good(("rebased", *base.flaws), detail)
+    return broken(otherwise)
+
+
+def _squashed(commit: Commit, grounds: Sequence[Ground], look: Look) -> Verdict:
+    """The verdict for a commit with the trailers of several: together they must have changed just this."""
+    missing = next((base for base in grounds if base.recorded is None or base.judged is None), None)
+    orders = (_linked(grounds), tuple(reversed(_linked(grounds))))
+    if missing is None and len(commit.parents) <= 1:
+        for order in orders:
+            together: dict[str, Entry] = {}
+            for base in order:
+                together |= base.judged or {}
+            if not differing(commit, together, look):
+                names = ", ".join(base.claim.task_id for base in grounds)
+                return _good(("squashed", *(flaw for base in grounds for flaw in base.flaws)), f"made of {names}")
+    names = ", ".join(base.claim.task_id for base in grounds)
+    message = f"it has the trailers of {names}, but is not what they committed together"
+    raise RefusedError(ErrorCode.VERIFY_TREE_UNAUTHORIZED, message)
+
+
+def _linked(grounds: Sequence[Ground]) -> tuple[Ground, ...]:
+    """Oldest first: what stands on another's commit comes after it; otherwise as the message has them."""
+    left = list(grounds)
+    order: list[Ground] = []
+    while left:
+        made = {base.recorded for base in left}
+        first = next((base for base in left if base.state.run.commit_authorization.head not in made), left[0])
+        left.remove(first)
+        order.append(first)
+    return tuple(order)
+
+
+def _good(flaws: Sequence[str], detail: str = "") -> Verdict:
+    unique = tuple(dict.fromkeys(flaws))
+    return Verdict(Kind.WEAK, "; ".join(unique), detail=detail) if unique else Verdict(Kind.VERIFIED)
+
+
+# -- merges ------------------------------------------------------------------------------------------------------------
+
+
+class Merged(StrEnum):
+    """Whether a merge holds nothing of its own."""
+
+    CLEAN = "clean"
+    BY_HAND = "by hand"
+    UNKNOWN = "unknown"
+
+
+def merge_by_paths(
+    ours: Mapping[str, Entry], theirs: Mapping[str, Entry], result: Mapping[str, Entry]
+) -> tuple[Merged, tuple[str, ...]]:
+    """Compare a merge with its sides path by path, where git can't make it again; content is not merged here.
+
+    Args:
+        ours: what the first parent changed since the merge base; `theirs` the second parent, `result` the merge.
+
+    Returns:
+        By hand with the paths that no side has, unknown where content had to be merged or a file may have been moved.
+    """
+    both = {path for path in ours.keys() & theirs.keys() if ours[path] != theirs[path]}
+    expected = {**theirs, **ours}
+    odd = sorted(
+        path
+        for path in (expected.keys() | result.keys()) - both
+        if path not in expected or path not in result or expected[path] != result[path]
+    )
+    moved = any(ours[path] is None or theirs[path] is None for path in both)
+    if odd and not moved:
+        return Merged.BY_HAND, tuple(odd)
+    return (Merged.UNKNOWN if both or odd else Merged.CLEAN), ()
+
+
+def judge_merge(answer: Merged, odd: Sequence[str], parents: Sequence[tuple[str, Verdict | None, bool]]) -> Verdict:
+    """The verdict for a merge: as good as its parents, if it holds nothing of its own.
+
+    Args:
+        parents: id, verdict, and whether that one passes; without a verdict outside of the range.
+    """
+    if answer is Merged.BY_HAND:
+        what = f": {', '.join(odd[:8])}" if odd else ""
+        return Verdict(Kind.UNRECEIPTED, detail=f"the merge is not what git makes of its parents{what}")
+    faulty = next((oid for oid, verdict, passes in parents if verdict and not passes), None)
+    if faulty:
+        return Verdict(Kind.UNRECEIPTED, detail=f"a merge of {faulty[:10]}, which is not verified")
+    if answer is Merged.UNKNOWN:
+        return Verdict(Kind.WEAK, "merge", detail="git here can't make the merge again, so its content is not proven")
+    weak = [oid for oid, verdict, _ in parents if verdict and verdict.kind is not Kind.VERIFIED]
+    if weak:
+        return Verdict(Kind.WEAK, "merge", detail=f"a clean merge; {weak[0][:10]} is not fully verified")
+    return Verdict(Kind.VERIFIED)

@@ -1,0 +1,366 @@
+"""Judges the commits of a history one after the other, with the evidence that each of them names.
+
+Keeps what several commits need. Which commits, and by whose rules, is decided in `verify`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Any, TypeVar
+
+from agent_infra.core import history as core
+from agent_infra.core.artifacts import parse_artifact_name
+from agent_infra.core.config import RequireConfig
+from agent_infra.core.globs import matches
+from agent_infra.core.grounds import check_anchor, check_shown, ground
+from agent_infra.core.history import Chronicle, Claim, Commit, Entry, Ground, Kind, Look, Verdict
+from agent_infra.core.judgement import judge, judge_merge
+from agent_infra.errors import AgentInfraError, ErrorCode, GitError, RefusedError
+from agent_infra.git.history import History, RawCommit
+from agent_infra.stores.journal import parse_chain
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One commit and what is known about it.
+
+    Attributes:
+        required: whether the policy wants a receipt for it.
+        origins: who reported the events of the runs that it stands on.
+    """
+
+    commit: RawCommit
+    verdict: Verdict
+    required: bool
+    claims: tuple[Claim, ...] = ()
+    origins: tuple[str, ...] = ()
+
+    @property
+    def passes(self) -> bool:
+        """Whether nothing speaks against it."""
+        kind = self.verdict.kind
+        return kind in {Kind.VERIFIED, Kind.WEAK, Kind.ALLOWED} or (kind is Kind.UNRECEIPTED and not self.required)
+
+    def to_json(self) -> dict[str, Any]:
+        """The facts for programs."""
+        return {
+            "commit": self.commit.oid,
+            "subject": self.commit.subject,
+            "author": self.commit.author,
+            "verdict": str(self.verdict.kind),
+            "reason": self.verdict.reason or None,
+            "code": str(self.verdict.code) if self.verdict.code else None,
+            "detail": self.verdict.detail or None,
+            "required": self.required,
+            "tasks": [claim.task_id for claim in self.claims],
+            "origins": list(self.origins),
+        }
+
+
+@dataclass(frozen=True)
+class _Rewrite:
+    """A recorded commit that a commit without trailers may be a new version of."""
+
+    claim: Claim
+    judged: Mapping[str, Entry] | None
+    patch: str | None
+
+
+@dataclass
+class Judge:
+    """Judges one commit after the other and keeps what several of them need."""
+
+    history: History
+    policy: RequireConfig
+    branch: str | None
+    named: Mapping[str, str]
+    _chronicles: dict[str, Chronicle | AgentInfraError] = field(default_factory=dict)
+    _grounds: dict[Claim, Ground | AgentInfraError] = field(default_factory=dict)
+    _read_files: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    _known: dict[str, Judged] = field(default_factory=dict)
+
+    def all(self, oids: Sequence[str], tick: Callable[[int, int], None]) -> tuple[Judged, ...]:
+        """The commits, parents first, with their verdicts; `tick` is told how many of how many are judged."""
+        shallow = self.history.shallow()
+        changes = self.history.changes(oid for oid in oids if oid not in shallow)
+        for done, raw in enumerate(self.history.commits(oids), start=1):
+            judged = self._cut(raw) if raw.oid in shallow else self._one(raw, changes.get(raw.oid, {}))
+            self._known[raw.oid] = judged
+            tick(done, len(oids))
+        return tuple(self._known.values())
+
+    def _cut(self, raw: RawCommit) -> Judged:
+        detail = "its parents were cut off; `git fetch --unshallow`"
+        return Judged(raw, Verdict(Kind.INCOMPLETE, code=ErrorCode.VERIFY_SHALLOW, detail=detail), required=True)
+
+    def _one(self, raw: RawCommit, changes: Mapping[str, Entry]) -> Judged:
+        required = self._is_required(raw, changes)
+        try:
+            claims = core.check_claims(raw.message)
+        except RefusedError as error:
+            return Judged(raw, core.broken(error), required)
+        if len(raw.parents) > 1:
+            verdict = self._merge(raw)
+            judged = Judged(raw, verdict, required, claims)
+            return judged if judged.passes or raw.oid not in self._leaves else self._allowed(raw, required=required)
+        commit = Commit(raw.oid, raw.parents, raw.tree, raw.message, changes)
+        look = Look(lambda: self.history.entries(raw.tree), lambda: self.history.patch(raw))
+        if not claims:
+            return self._without_claims(raw, commit, look, required=required)
+        try:
+            grounds = [self._ground(claim) for claim in claims]
+        except AgentInfraError as error:
+            return Judged(raw, _failed(error), required, claims)
+        origins = tuple(sorted({origin for base in grounds for origin in base.origins}))
+        return Judged(raw, self._judged(commit, grounds, look), required, claims, origins)
+
+    def _judged(self, commit: Commit, grounds: Sequence[Ground], look: Look) -> Verdict:
+        try:
+            return judge(commit, grounds, look)
+        except AgentInfraError as error:
+            return _failed(error)
+
+    def _is_required(self, raw: RawCommit, changes: Mapping[str, Entry]) -> bool:
+        """Whether the policy wants a receipt; what is not known is wanted."""
+        wanted = self.policy
+        if self.branch is not None and not any(fnmatchcase(self.branch, glob) for glob in wanted.branches):
+            return False
+        people = [text.lower() for person in (raw.author, raw.committer) for text in (person, _address(person))]
+        if not any(fnmatchcase(text, glob.lower()) for text in people for glob in wanted.authors):
+            return False
+        if len(raw.parents) > 1 or wanted.paths == RequireConfig().paths:
+            return True
+        return any(matches(path, wanted.paths) for path in changes)
+
+    # -- merges --------------------------------------------------------------------------------------------------------
+
+    def _merge(self, raw: RawCommit) -> Verdict:
+        try:
+            answer, odd = self.history.merged(raw)
+        except GitError as error:
+            return Verdict(Kind.INCOMPLETE, code=error.code, detail=error.message)
+        known = [self._known.get(parent) for parent in raw.parents]
+        parents = [
+            (oid, one.verdict if one else None, one.passes if one else True)
+            for oid, one in zip(raw.parents, known, strict=True)
+        ]
+        return judge_merge(answer, odd, parents)
+
+    # -- evidence ------------------------------------------------------------------------------------------------------
+
+    def _ground(self, claim: Claim) -> Ground:
+        """What a claim stands on, found once.
+
+        Raises:
+            AgentInfraError: why it stands on nothing.
+        """
+        if claim not in self._grounds:
+            try:
+                _remember(self._grounds, claim, self._make_ground(claim))
+            except AgentInfraError as error:
+                _remember(self._grounds, claim, error)
+        found = self._grounds[claim]
+        if isinstance(found, AgentInfraError):
+            raise found
+        return found
+
+    def _make_ground(self, claim: Claim) -> Ground:
+        chronicle = self._chronicle(claim.task_id)
+        line = check_anchor(chronicle, claim)
+        documents = self._documents(claim.task_id, chronicle.work_ends(line), len(chronicle.heads))
+        return ground(chronicle, documents, claim)
+
+    @cached_property
+    def _refs(self) -> dict[str, str]:
+        return {**self.history.evidence_refs(), **self.named}
+
+    def _chronicle(self, task_id: str) -> Chronicle:
+        if task_id not in self._chronicles:
+            try:
+                _remember(self._chronicles, task_id, self._read(task_id))
+            except AgentInfraError as error:
+                _remember(self._chronicles, task_id, error)
+        found = self._chronicles[task_id]
+        if isinstance(found, AgentInfraError):
+            raise found
+        return found
+
+    def _read(self, task_id: str) -> Chronicle:
+        """The journal and view of a task's newest evidence; its evidence has only ever grown.
+
+        Raises:
+            AgentInfraError: VERIFY_EVIDENCE_MISSING, VERIFY_EVIDENCE_INVALID, ORCHESTRATION_JOURNAL_INVALID.
+        """
+        oid = self._refs.get(task_id)
+        if oid is None:
+            message = (
+                f"there is no evidence of {task_id} here; fetch it: "
+                "`git fetch origin 'refs/agent-infra/runs/*:refs/agent-infra/runs/*'`, or name it with --evidence"
+            )
+            raise RefusedError(ErrorCode.VERIFY_EVIDENCE_MISSING, message)
+        files = self._files(oid)
+        if not {"journal.jsonl", "orchestration.json"} <= files.keys():
+            message = f"the evidence of {task_id} has no journal or no view"
+            raise RefusedError(ErrorCode.VERIFY_EVIDENCE_INVALID, message)
+        journal = files["journal.jsonl"]
+        chain = parse_chain(journal)
+        if chain.torn or not chain.events:
+            raise RefusedError(ErrorCode.VERIFY_EVIDENCE_INVALID, f"the journal of {task_id} ends in half a line")
+        for parent in self.history.commit(oid).parents[:1]:
+            before = self._journal(parent)
+            if before is not None and not journal.startswith(before):
+                message = f"the journal of {task_id} is not what it was before with lines added: it was written anew"
+                raise RefusedError(ErrorCode.VERIFY_EVIDENCE_INVALID, message)
+        return Chronicle(task_id, chain.events, chain.heads, files["orchestration.json"])
+
+    def _files(self, oid: str) -> dict[str, bytes]:
+        if oid not in self._read_files:
+            try:
+                _remember(self._read_files, oid, self.history.files(oid, _is_evidence), limit=1)
+            except GitError as error:
+                message = f"evidence can't be read: {error.message}"
+                raise RefusedError(ErrorCode.VERIFY_EVIDENCE_MISSING, message) from error
+        return self._read_files[oid]
+
+    def _journal(self, oid: str) -> bytes | None:
+        """The journal of an older evidence commit; None where the evidence was fetched without its past."""
+        return self.history.object(f"{oid}:journal.jsonl", "blob")
+
+    def _documents(self, task_id: str, lines: int, total: int) -> dict[str, bytes]:
+        """task.md and artifacts as they were before other work of the task began.
+
+        Args:
+            lines: how many lines the journal had then; `total` how many it has.
+        """
+        oid: str | None = self._refs[task_id]
+        wanted = oid
+        while oid is not None and lines < total:
+            journal = self._journal(oid)
+            if journal is None:
+                break
+            if journal.count(b"\n") <= lines:
+                wanted = oid
+                break
+            oid = next(iter(self.history.commit(oid).parents), None)
+        files = self._files(wanted or self._refs[task_id])
+        return {name: data for name, data in files.items() if name not in {"journal.jsonl", "orchestration.json"}}
+
+    # -- commits without trailers --------------------------------------------------------------------------------------
+
+    def _without_claims(self, raw: RawCommit, commit: Commit, look: Look, *, required: bool) -> Judged:
+        if raw.oid in self._leaves:
+            return self._allowed(raw, required=required)
+        for rewrite in self._rewrites(commit, look):
+            try:
+                base = self._ground(rewrite.claim)
+            except AgentInfraError:
+                continue
+            verdict = self._judged(commit, [base], look)
+            if verdict.kind in {Kind.WEAK, Kind.VERIFIED}:
+                flaws = "; ".join(dict.fromkeys(["no trailers", *verdict.reason.split("; ")]))
+                weak = Verdict(Kind.WEAK, flaws, detail=verdict.detail)
+                return Judged(raw, weak, required, (rewrite.claim,), base.origins)
+        words = "no receipt" if required else "no receipt, and the policy wants none"
+        return Judged(raw, Verdict(Kind.UNRECEIPTED, detail=words), required)
+
+    def _allowed(self, raw: RawCommit, *, required: bool) -> Judged:
+        task_id, reason = self._leaves[raw.oid]
+        return Judged(raw, Verdict(Kind.ALLOWED, detail=f"a person let it pass {task_id}: {reason}"), required)
+
+    def _rewrites(self, commit: Commit, look: Look) -> list[_Rewrite]:
+        """Recorded commits whose patch this may be."""
+        if not commit.changes:
+            return []
+        found = [one for one in self._recorded if one.judged is not None and one.judged == commit.changes]
+        if found or not self._recorded:
+            return found
+        same = set(commit.changes)
+        near = [one for one in self._recorded if one.judged is not None and same & one.judged.keys()]
+        return [one for one in near if _covers(one, commit) or one.patch == look.patch()]
+
+    @cached_property
+    def _recorded(self) -> list[_Rewrite]:
+        """Every commit that some run here recorded."""
+        found = []
+        for task_id in self._refs:
+            try:
+                chronicle = self._chronicle(task_id)
+                found += _recorded_in(chronicle)
+            except (AgentInfraError, KeyError, TypeError, ValueError):
+                continue  # evidence that can't be read speaks for nobody
+        return found
+
+    @cached_property
+    def _leaves(self) -> dict[str, tuple[str, str]]:
+        """Commit -> the task that a person let it pass, and why."""
+        found: dict[str, tuple[str, str]] = {}
+        for task_id in self._refs:
+            try:
+                chronicle = self._chronicle(task_id)
+                check_shown(chronicle)
+                found |= {oid: (task_id, reason) for oid, reason in chronicle.story.leaves.items()}
+            except AgentInfraError:
+                continue
+        return found
+
+
+def _remember(cache: dict[K, V], key: K, value: V, *, limit: int = 64) -> None:
+    """Keep the newest few: commits of one task lie near each other, and a long history has thousands of tasks."""
+    cache[key] = value
+    while len(cache) > limit:
+        del cache[next(iter(cache))]
+
+
+def _covers(rewrite: _Rewrite, commit: Commit) -> bool:
+    """Whether a run judged all that a commit changed."""
+    judged = rewrite.judged or {}
+    return all(path in judged and judged[path] == entry for path, entry in commit.changes.items())
+
+
+def _recorded_in(chronicle: Chronicle) -> list[_Rewrite]:
+    """The claims that the commits of one journal could make."""
+    found = []
+    for line, event in enumerate(chronicle.events, start=1):
+        used = (event.get("run") or {}).get("commitAuthorization") or {}
+        if event["op"] not in {"committed", "complete"} or not used.get("commit"):
+            continue
+        # the trailer names the last line before the commit was recorded
+        claim = Claim(chronicle.task_id, chronicle.state(line).run.run_id, chronicle.heads[line - 2])
+        prepared = next(e for e in reversed(chronicle.events[:line]) if e["op"] == "prepare")
+        review = next((e for e in reversed(chronicle.events[:line]) if _judges_code(e)), None)
+        changes = review["receipt"].get("inputChanges") if review else None
+        judged = None if changes is None else {c["path"]: _side(c) for c in changes}
+        found.append(_Rewrite(claim, judged, (prepared.get("facts") or {}).get(core.PATCH)))
+    return found
+
+
+def _judges_code(event: Mapping[str, Any]) -> bool:
+    return bool(event["op"] == "prepare" and event["receipt"]["stage"] == "review-code")
+
+
+def _side(change: Mapping[str, Any]) -> Entry:
+    return None if change["mode"] is None else (str(change["mode"]), str(change["oid"]))
+
+
+def _is_evidence(name: str) -> bool:
+    """Whether a file of the evidence is read.
+
+    Raises:
+        RefusedError: ORCHESTRATION_ARTIFACT_INVALID.
+    """
+    return name in {"journal.jsonl", "orchestration.json", "task.md"} or parse_artifact_name(name) is not None
+
+
+def _failed(error: AgentInfraError) -> Verdict:
+    """What a failed check means: evidence that is not there could not be checked, all else is broken."""
+    if error.code in {ErrorCode.VERIFY_EVIDENCE_MISSING, ErrorCode.GIT_FAILED}:
+        return Verdict(Kind.INCOMPLETE, code=error.code, detail=error.message)
+    return core.broken(error)
+
+
+def _address(person: str) -> str:
+    return person.rpartition("<")[2].removesuffix(">")

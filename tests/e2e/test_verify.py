@@ -1,0 +1,788 @@
+"""`agent-infra verify` on real histories: what was earned is verified, all else is named, and nothing is written."""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from agent_infra.core.grounds import check_anchor, ground
+from agent_infra.core.history import Chronicle, Claim, Commit, Look, Verdict, broken
+from agent_infra.core.judgement import judge
+from agent_infra.core.run import fold
+from agent_infra.errors import AgentInfraError
+from agent_infra.git import evidence
+from agent_infra.git.history import History, open_history
+from agent_infra.services import abandon, gate, orchestrate
+from agent_infra.services.verify import Wish, verify
+from agent_infra.stores.journal import GENESIS, parse_chain
+from agent_infra.stores.runs import render_view
+from tests.support import lifecycle
+from tests.support.lifecycle import FIXED, OTHER, PROGRAM, TASK, World, artifact_text, world_at
+
+At = Callable[[str], World]
+REF = f"refs/agent-infra/runs/{TASK}"
+LONG = "".join(f"line {number}\n" for number in range(40))
+
+
+def _done(world: World) -> None:
+    """The commit made, its step advanced."""
+    world.cli("commit", TASK, "-m", "fix: sum")
+    assert world.close_step() == "completed"
+
+
+lifecycle._STATES.setdefault("done", ("opened", _done))
+
+
+@pytest.fixture
+def at(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> At:
+    return lambda state: world_at(state, tmp_path_factory, monkeypatch)
+
+
+@pytest.fixture
+def done(at: At) -> World:
+    return at("done")
+
+
+@dataclass
+class Said:
+    code: int
+    verdicts: dict[str, str]
+    json: dict[str, Any]
+    err: str
+
+    @property
+    def last(self) -> str:
+        return list(self.verdicts.values())[-1]
+
+
+def ask(world: World, *args: str, code: int, **options: Any) -> Said:
+    """What `verify --json` says, with its exit code."""
+    answer = world.cli("verify", *args, "--json", check=False, **options)
+    assert answer.code == code, answer
+    found = answer.json
+    inner = {one["commit"]: one["reason"] or one["code"] for one in found["commits"]}
+    verdicts = {
+        one["commit"]: one["verdict"] + (f"({inner[one['commit']]})" if inner[one["commit"]] else "")
+        for one in found["commits"]
+    }
+    return Said(answer.code, verdicts, found, answer.err)
+
+
+def plain(world: World, name: str = "other.txt", text: str = "x\n") -> str:
+    """A commit that nobody reviewed."""
+    world.write(name, text)
+    world.git("add", name)
+    world.git("commit", "-q", "-m", f"plain {name}")
+    return world.head
+
+
+def two_tasks(world: World) -> None:
+    """A second task, done on top of the first."""
+    world.make_task(OTHER)
+    world.begin(OTHER)
+    world.to_commit(OTHER, work=lambda: world.write("src/second.py", "SECOND = 2\n") and None)
+    world.open_step(OTHER)
+    world.cli("commit", OTHER, "-m", "feat: second")
+    assert world.close_step(OTHER) == "completed"
+
+
+def bodies(world: World, range_: str) -> str:
+    return world.git("log", "--reverse", "--format=%B", range_).out
+
+
+# -- what was earned ---------------------------------------------------------------------------------------------------
+
+
+def test_an_earned_commit_is_verified(done: World) -> None:
+    """The table names commit, verdict and subject; the JSON has the same facts and who reported them."""
+    answer = done.cli("verify", "HEAD~1..HEAD")
+    assert answer.out.splitlines()[0] == f"{done.head[:10]}  verified  fix: sum"
+    assert answer.out.splitlines()[1].startswith("1 commit: 1 verified (rules: HEAD~1:.agents/config.toml)")
+    said = ask(done, "HEAD~1..HEAD", code=0)
+    assert said.json["status"] == "ok"
+    assert said.json["commits"][0]["tasks"] == [TASK]
+    assert said.json["commits"][0]["origins"] == ["cli"]
+
+
+def test_the_evidence_of_post_commit_is_enough(at: At) -> None:
+    """A push right after the commit can be checked, though its step is not sealed yet."""
+    world = at("opened")
+    world.cli("commit", TASK, "-m", "fix: sum")
+    assert ask(world, "HEAD~1..HEAD", code=0).last == "verified"
+
+
+def test_a_clone_needs_nothing_but_the_evidence(done: World) -> None:
+    """Neither journal nor task folder nor snapshots of the machine are used."""
+    done.git("clone", "-q", str(done.root), "../clone", "-c", "core.hooksPath=/dev/null")
+    clone = World(done.root.parent / "clone", done.env)
+    missing = ask(clone, "HEAD~1..HEAD", code=2)
+    assert missing.last == "incomplete(VERIFY_EVIDENCE_MISSING)"
+    assert "git fetch" in missing.json["commits"][0]["detail"]
+    clone.git("fetch", "-q", "origin", REF)
+    named = clone.git("rev-parse", "FETCH_HEAD").out.strip()
+    assert ask(clone, "HEAD~1..HEAD", "--evidence", named, code=0).last == "verified"
+    assert ask(clone, "HEAD~1..HEAD", "--evidence", "HEAD", code=2).json["error"]["code"] == "VERIFY_EVIDENCE_MISSING"
+    clone.git("fetch", "-q", "origin", "refs/agent-infra/runs/*:refs/agent-infra/runs/*")
+    assert ask(clone, "HEAD~1..HEAD", code=0).last == "verified"
+
+
+def test_the_journal_of_this_machine_is_no_evidence(done: World) -> None:
+    """Without its ref a run says nothing, however good the journal beside it is."""
+    done.git("update-ref", "-d", REF)
+    assert ask(done, "HEAD~1..HEAD", code=2).last == "incomplete(VERIFY_EVIDENCE_MISSING)"
+
+
+def test_nothing_is_written(done: World) -> None:
+    """Every byte of the repository is as before, also where merges had to be made again."""
+    plain(done)
+    done.git("checkout", "-q", "-b", "side", "HEAD~1")
+    plain(done, "side.txt")
+    done.git("checkout", "-q", "main")
+    done.git("merge", "-q", "--no-ff", "-m", "merge", "side")
+
+    def everything() -> dict[str, str]:
+        files = (path for path in sorted(done.root.rglob("*")) if path.is_file())
+        return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+    before = everything()
+    done.cli("verify", "HEAD~3..HEAD", check=False)
+    assert everything() == before
+
+
+def test_two_commits_of_one_task_are_both_verified(done: World) -> None:
+    """A reopened task changes task.md and adds rounds; the older commit stands on the documents of its time."""
+    orchestrate.reopen(done.context, TASK, stage=lifecycle.Stage.CODE, reason="more")
+    done.to_commit(work=lambda: done.write("src/app.py", FIXED + "# more\n") and None)
+    path = done.folder() / "analysis.md"
+    done.open_step()
+    done.cli("commit", TASK, "-m", "fix: more")
+    assert path.exists()
+    assert done.close_step() == "completed"
+    assert list(ask(done, "HEAD~2..HEAD", code=0).verdicts.values()) == ["verified", "verified"]
+
+
+def test_a_full_flow_with_rework_and_findings_is_verified(at: At) -> None:
+    """Rejected reviews, settled findings and later rounds are part of an honest history."""
+    world = at("installed")
+    world.make_task()
+    world.begin(flow=lifecycle.Flow.FULL)
+    world.step()
+    world.step()
+    world.step()
+
+    def reject() -> None:
+        world.finding("| PL-1 | plan | 1 | major | open |  |")
+
+    def settle() -> None:
+        world.finding("| PL-1 | plan | 1 | major | closed | plan-r2.md:1 |")
+
+    world.step(work=reject, verdict="Changes Requested", counts=(0, 1, 0))
+    world.step()
+    world.step(work=settle)
+    world.to_commit()
+    world.open_step()
+    world.cli("commit", TASK, "-m", "fix: sum")
+    assert world.close_step() == "completed"
+    assert ask(world, "HEAD~1..HEAD", code=0).last == "verified"
+
+
+# -- what was not ------------------------------------------------------------------------------------------------------
+
+
+def test_a_commit_without_a_receipt_is_named(done: World) -> None:
+    """The run is over, commits are free again, and they are not receipted."""
+    new = plain(done)
+    said = ask(done, "HEAD~2..HEAD", code=1)
+    assert list(said.verdicts.values()) == ["verified", "unreceipted"]
+    assert new[:10] in done.cli("verify", "HEAD~1..HEAD", check=False).out
+
+
+@pytest.mark.parametrize(
+    "state", [pytest.param("ready", id="reviewed, not authorized"), pytest.param("opened", id="authorized, not used")]
+)
+def test_a_bypass_by_plumbing_is_named(at: At, state: str) -> None:
+    """Even the reviewed bytes are no receipt where the run never recorded their commit."""
+    world = at(state)
+    world.git("add", "-A", "src")
+    tree = world.git("write-tree").out.strip()
+    new = world.git("commit-tree", tree, "-p", "HEAD", "-m", "plumbing").out.strip()
+    world.git("-c", "core.hooksPath=/dev/null", "update-ref", "refs/heads/main", new)
+    assert ask(world, "HEAD~1..HEAD", code=1).last == "unreceipted"
+
+
+def test_copied_trailers_do_not_help_a_bypass(done: World) -> None:
+    """The trailers of an earned commit on other content: the tree is not the authorized one."""
+    done.write("evil.py", "x = 1\n")
+    done.git("add", "evil.py")
+    done.git("commit", "-q", "-m", bodies(done, "HEAD~1..HEAD"))
+    assert ask(done, "HEAD~1..HEAD", code=1).last == "broken(VERIFY_TREE_UNAUTHORIZED)"
+
+
+def test_amended_content_is_broken_and_an_amended_message_weak(done: World) -> None:
+    """The tree counts; what the message says does not, but the commit is not the recorded one any more."""
+    message = bodies(done, "HEAD~1..HEAD")
+    done.git("commit", "-q", "--amend", "-m", "fix: reworded\n\n" + message)
+    assert ask(done, "HEAD~1..HEAD", code=0).last == "verified-weak(amended)"
+    done.git("commit", "-q", "--amend", "-m", "fix: without trailers")
+    assert ask(done, "HEAD~1..HEAD", code=0).last == "verified-weak(no trailers; amended)"
+    done.write("src/app.py", FIXED + "# sneaked\n")
+    done.git("commit", "-q", "--amend", "-a", "-m", message)
+    assert ask(done, "HEAD~1..HEAD", code=1).last == "broken(VERIFY_TREE_UNAUTHORIZED)"
+    done.git("commit", "-q", "--amend", "-m", "fix: sneaked")
+    assert ask(done, "HEAD~1..HEAD", code=1).last == "unreceipted"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param("Agent-Infra-Task: {task}", id="one trailer"),
+        pytest.param("Agent-Infra-Task: ../x\nAgent-Infra-Run: r\nAgent-Infra-Receipt: {digest}", id="no task id"),
+        pytest.param("Agent-Infra-Task: {task}\nAgent-Infra-Run: r\nAgent-Infra-Receipt: abc", id="no digest"),
+    ],
+)
+def test_malformed_trailers_are_broken(done: World, lines: str) -> None:
+    """Half a claim is no claim."""
+    done.git("commit", "-q", "--allow-empty", "-m", "x\n\n" + lines.format(task=TASK, digest="0" * 64))
+    assert ask(done, "HEAD~1..HEAD", code=1).last == "broken(VERIFY_TRAILER_INVALID)"
+
+
+def test_trailers_in_prose_are_nobodys_claim(done: World) -> None:
+    """A message may speak of the trailers."""
+    done.git("commit", "-q", "--allow-empty", "-m", f"docs\n\nAgent-Infra-Task: names the task\n\nThat is {TASK}.")
+    assert ask(done, "HEAD~1..HEAD", code=1).last == "unreceipted"
+
+
+def test_unknown_receipt_is_broken(done: World) -> None:
+    """Evidence that was rolled back, or of another commit, does not hold the line."""
+    done.git("update-ref", REF, f"{REF}~3")
+    said = ask(done, "HEAD~1..HEAD", code=1)
+    assert said.last == "broken(VERIFY_TRAILER_UNKNOWN)"
+
+
+# -- the same work, elsewhere ------------------------------------------------------------------------------------------
+
+
+def test_a_rebased_commit_is_weak(done: World) -> None:
+    """On another parent the tree is another; what was reviewed is all there."""
+    done.git("checkout", "-q", "-b", "side", "HEAD~1")
+    plain(done)
+    done.git("cherry-pick", "main")
+    assert ask(done, "HEAD~1..HEAD", code=0).last == "verified-weak(rebased)"
+
+
+def long_change(world: World) -> None:
+    """A run that changed one line of a long file."""
+    world.write("long.txt", LONG)
+    world.git("add", "long.txt")
+    world.git("commit", "-q", "-m", "long")
+    world.make_task()
+    world.begin()
+    world.to_commit(work=lambda: world.write("long.txt", LONG.replace("line 5\n", "line five\n")) and None)
+    world.open_step()
+    world.cli("commit", TASK, "-m", "fix: five")
+    assert world.close_step() == "completed"
+
+
+def test_a_rebase_over_another_change_of_the_file_is_weak(at: At) -> None:
+    """The blob is another, the patch is the same; in a clone that never saw the original commit, too."""
+    world = at("installed")
+    long_change(world)
+    world.git("checkout", "-q", "-b", "side", "HEAD~1")
+    plain(world, "long.txt", LONG.replace("line 35\n", "line thirty-five\n"))
+    world.git("cherry-pick", "main")
+    assert ask(world, "HEAD~1..HEAD", code=0).last == "verified-weak(rebased)"
+    world.git("clone", "-q", "--single-branch", "-b", "side", f"file://{world.root}", "../clone")
+    clone = World(world.root.parent / "clone", world.env)
+    clone.git("fetch", "-q", "origin", f"{REF}:{REF}")
+    assert ask(clone, "HEAD~1..HEAD", code=0).last == "verified-weak(rebased)"
+
+
+def test_white_space_is_part_of_a_patch(at: At) -> None:
+    """A rebase that also indents a line is not the same work."""
+    world = at("installed")
+    long_change(world)
+    message = bodies(world, "HEAD~1..HEAD")
+    world.git("checkout", "-q", "-b", "side", "HEAD~1")
+    plain(world, "long.txt", LONG.replace("line 35\n", "line thirty-five\n"))
+    world.write("long.txt", (world.root / "long.txt").read_text().replace("line 5\n", "  line five\n"))
+    world.git("commit", "-q", "-a", "-m", message)
+    assert ask(world, "HEAD~1..HEAD", code=1).last == "broken(VERIFY_TREE_UNAUTHORIZED)"
+
+
+@pytest.mark.parametrize("order", [pytest.param(True, id="oldest first"), pytest.param(False, id="newest first")])
+def test_a_squash_of_earned_commits_is_weak(done: World, order: bool) -> None:
+    """The trailers of both stay in the message, wherever git puts them; any byte more is broken."""
+    two_tasks(done)
+    assert list(ask(done, "HEAD~2..HEAD", code=0).verdicts.values()) == ["verified"] * 2
+    options = ["--reverse"] if order else []
+    message = done.git("log", *options, "--format=%B", "HEAD~2..HEAD").out
+    done.git("reset", "-q", "--soft", "HEAD~2")
+    done.git("commit", "-q", "-m", message)
+    assert ask(done, "HEAD~1..HEAD", code=0).last == "verified-weak(squashed)"
+    done.write("more.txt", "more\n")
+    done.git("add", "more.txt")
+    done.git("commit", "-q", "--amend", "-m", message)
+    assert ask(done, "HEAD~1..HEAD", code=1).last == "broken(VERIFY_TREE_UNAUTHORIZED)"
+
+
+def test_git_s_own_squash_message_is_read(done: World) -> None:
+    """`merge --squash` indents what it squashes."""
+    two_tasks(done)
+    done.git("checkout", "-q", "-b", "release", "HEAD~2")
+    done.git("merge", "-q", "--squash", "main")
+    done.git("commit", "-q", "--no-edit")
+    assert ask(done, "HEAD~1..HEAD", code=0).last == "verified-weak(squashed)"
+
+
+# -- merges ------------------------------------------------------------------------------------------------------------
+
+
+def merged(world: World, *, evil: bool = False, side: str = "side.txt") -> None:
+    """A branch that nobody reviewed, merged into the earned commit."""
+    world.git("checkout", "-q", "-b", "side", "HEAD~1")
+    plain(world, side)
+    world.git("checkout", "-q", "main")
+    world.git("merge", "-q", "--no-ff", "--no-commit", "side")
+    if evil:
+        world.write("evil.py", "x = 1\n")
+        world.git("add", "evil.py")
+    world.git("commit", "-q", "-m", "merge side")
+
+
+def test_a_clean_merge_of_verified_parents_is_verified(done: World) -> None:
+    """What is outside of the range is not judged; what lies in it is."""
+    merged(done)
+    assert list(ask(done, "side..HEAD", code=0).verdicts.values()) == ["verified", "verified"]
+    said = ask(done, "HEAD~2..HEAD", code=1)
+    assert sorted(said.verdicts.values()) == ["unreceipted", "unreceipted", "verified"]
+    assert "a merge of" in next(one["detail"] for one in said.json["commits"] if one["commit"] == done.head)
+
+
+def test_a_merge_with_something_of_its_own_is_named(done: World) -> None:
+    """A path that neither side has came by hand."""
+    merged(done, evil=True)
+    said = ask(done, "side..HEAD", code=1)
+    assert said.last == "unreceipted"
+    assert "evil.py" in said.json["commits"][-1]["detail"]
+
+
+def test_a_git_that_can_t_merge_for_us_compares_path_by_path(done: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before 2.38: apart it is clean, a path of its own is found; content that had to be merged is not proven."""
+    monkeypatch.setattr(History, "_automatic", lambda *_: None)
+    merged(done)
+    assert verify(done.root, Wish("side..HEAD"), environment={}).counts == {"verified": 2}
+    done.write("evil.py", "x = 1\n")
+    done.git("add", "evil.py")
+    done.git("commit", "-q", "--amend", "--no-edit")
+    assert verify(done.root, Wish("side..HEAD"), environment={}).counts == {"verified": 1, "unreceipted": 1}
+
+
+def test_a_merge_that_a_person_let_pass_is_allowed(at: At) -> None:
+    """Also one that was finished by hand."""
+    world = at("begun")
+    side = World(world.root.parent / "side", world.env)
+    world.git("worktree", "add", "-q", "-b", "side", str(side.root))
+    plain(side)
+    gate.allow(world.context, reason="needed now", person="ada@example.org")
+    world.git("merge", "-q", "--no-ff", "--no-commit", "side")
+    world.write("by-hand.txt", "x\n")
+    world.git("add", "by-hand.txt")
+    world.git("commit", "-q", "-m", "merge side")
+    assert ask(world, "side..HEAD", code=0).last == "allowed"
+
+
+def test_a_merge_is_no_authorized_commit(at: At) -> None:
+    """A second parent brings what nobody reviewed, though tree and first parent are the authorized ones."""
+    world = at("opened")
+    world.cli("commit", TASK, "-m", "fix: sum")
+    message, tree = bodies(world, "HEAD~1..HEAD"), world.git("rev-parse", "HEAD^{tree}").out.strip()
+    world.close_step()
+    world.git("checkout", "-q", "-b", "side", "HEAD~1")
+    stranger = plain(world)
+    new = world.git("commit-tree", tree, "-p", "main~1", "-p", stranger, "-m", message).out.strip()
+    assert ask(world, f"side..{new}", code=1).last.startswith("unreceipted")
+
+
+# -- people ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_person_let_pass_is_allowed(at: At) -> None:
+    """It is on record with its reason, and for that commit alone."""
+    world = at("begun")
+    gate.allow(world.context, reason="hotfix", person="ada@example.org")
+    plain(world)
+    said = ask(world, "HEAD~1..HEAD", code=0)
+    assert said.last == "allowed"
+    assert "hotfix" in said.json["commits"][0]["detail"]
+    orchestrate.end(world.context, TASK, reason="over")
+    world.git("commit", "-q", "--amend", "-m", "another")
+    assert ask(world, "HEAD~1..HEAD", code=1).last == "unreceipted"
+
+
+def test_a_step_aborted_after_its_commit_is_weak(at: At) -> None:
+    """The commit is the authorized one, but nobody saw its step end well."""
+    world = at("opened")
+    world.cli("commit", TASK, "-m", "fix: sum")
+    abandon.abandon(world.context, TASK, reason="lost", restored=False)
+    assert ask(world, "HEAD~1..HEAD", code=0).last == "verified-weak(aborted)"
+
+
+def test_adopted_reviews_are_weak(at: At) -> None:
+    """What a person took over from before the run has no receipt."""
+    world = at("installed")
+    world.make_task()
+    world.fix()
+    for stage in ("analysis", "code", "review-code"):
+        step = lifecycle.Step(lifecycle.Stage(stage), 1, f"{stage}.md")
+        (world.folder() / step.artifact).write_text(artifact_text(step))
+    wish = orchestrate.Beginning(flow=lifecycle.Flow.STREAMLINED, from_head=True, adopt_reviews=True)
+    orchestrate.begin(world.context, TASK, wish)
+    world.open_step()
+    world.cli("commit", TASK, "-m", "fix: sum")
+    assert world.close_step() == "completed"
+    assert ask(world, "HEAD~1..HEAD", code=0).last == "verified-weak(adopted review-code.md)"
+
+
+# -- what can't be checked ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        pytest.param((), "no upstream", id="no upstream"),
+        pytest.param(("HEAD..HEAD",), "empty", id="empty range"),
+        pytest.param(("nowhere..HEAD",), "means nothing here", id="unknown revision"),
+        pytest.param(("HEAD~1..HEAD", "--policy-from", "nowhere"), "no commit here", id="unknown policy"),
+        pytest.param(("--", "--all"), "means nothing here", id="an option as range"),
+    ],
+)
+def test_exit_2_where_nothing_could_be_checked(done: World, args: tuple[str, ...], words: str) -> None:
+    """Doubt is never 0, and both outputs say why."""
+    answer = done.cli("verify", "--json", *args, check=False)
+    assert answer.code == 2, answer
+    assert words in answer.json["error"]["message"]
+    assert words in answer.err
+
+
+def test_upstream_is_the_default(done: World) -> None:
+    """`@{upstream}..HEAD` where a branch has one."""
+    done.git("branch", "base", "HEAD~1")
+    done.git("branch", "-q", "--set-upstream-to=base")
+    assert ask(done, code=0).last == "verified"
+
+
+def test_a_shallow_cut_is_incomplete(done: World) -> None:
+    """What lies behind the cut is not known; the range into it neither."""
+    done.git("clone", "-q", "--depth", "1", f"file://{done.root}", "../clone")
+    clone = World(done.root.parent / "clone", done.env)
+    clone.git("fetch", "-q", "--depth", "50", "origin", f"{REF}:{REF}")
+    clone.git("fetch", "-q", "--depth", "1", "origin", "main")
+    assert ask(clone, "HEAD", code=2).last == "incomplete(VERIFY_SHALLOW)"
+    assert "shallow" in ask(clone, "HEAD~1..HEAD", code=2).err
+
+
+# -- the policy --------------------------------------------------------------------------------------------------------
+
+
+def with_policy(world: World, text: str) -> str:
+    return plain(world, ".agents/config.toml", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        pytest.param('branches = ["release/*"]', 0, id="another branch"),
+        pytest.param('branches = ["main"]', 1, id="this branch"),
+        pytest.param('paths = ["src/"]', 0, id="another path"),
+        pytest.param('paths = ["*.txt"]', 1, id="this path"),
+        pytest.param('paths = ["*.txt", "!other.txt"]', 0, id="path taken back"),
+        pytest.param('authors = ["bot@*"]', 0, id="another author"),
+        pytest.param('authors = ["ADA@example.org"]', 1, id="this author"),
+    ],
+)
+def test_the_policy_says_which_commits_need_a_receipt(done: World, text: str, code: int) -> None:
+    """It comes from the base of the range, never from the commits that are judged."""
+    with_policy(done, f"[verify.require]\n{text}\n")
+    plain(done)
+    assert ask(done, "HEAD~1..HEAD", code=code).last == "unreceipted"
+
+
+def test_a_change_can_t_weaken_its_own_policy(done: World) -> None:
+    """Rules inside the range don't count; `--policy-from` names a branch whose rules do."""
+    with_policy(done, "[verify.require]\npaths = []\n")
+    plain(done)
+    ask(done, "HEAD~2..HEAD", code=1)
+    ask(done, "HEAD~2..HEAD", "--policy-from", "HEAD", code=0)
+    ask(done, "HEAD~1..HEAD", "--policy-from", "HEAD~2", code=1)
+
+
+def test_a_broken_commit_fails_whatever_the_policy_is(done: World) -> None:
+    """A false claim is never let pass."""
+    with_policy(done, "[verify.require]\npaths = []\n")
+    done.write("evil.py", "x\n")
+    done.git("add", "evil.py")
+    done.git("commit", "-q", "-m", bodies(done, "HEAD~2..HEAD~1"))
+    assert ask(done, "HEAD~1..HEAD", code=1).last.startswith("broken")
+
+
+# -- servers -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_pre_receive_hook_judges_a_push(done: World) -> None:
+    """In a bare repository, with the objects still in quarantine and the evidence in the same push."""
+    bare = done.root.parent / "server.git"
+    done.git("init", "-q", "--bare", "-b", "main", str(bare))
+    done.git("push", "-q", str(bare), "HEAD~1:refs/heads/main")
+    hook = bare / "hooks" / "pre-receive"
+    hook.write_text(
+        "#!/bin/sh\nevidence= range=\nwhile read old new ref; do\ncase $ref in\n"
+        'refs/agent-infra/runs/*) evidence="$evidence --evidence $new" ;;\n'
+        "refs/heads/*) range=$old..$new branch=$ref ;;\nesac\ndone\n"
+        f"exec {PROGRAM} verify $range --branch $branch --policy-from main $evidence\n"
+    )
+    hook.chmod(0o755)
+    refused = done.git("push", "-q", str(bare), "HEAD:refs/heads/main", check=False)
+    assert refused.code != 0
+    assert "VERIFY_EVIDENCE_MISSING" in refused.err
+    done.git("push", "-q", str(bare), "HEAD:refs/heads/main", f"{REF}:{REF}")
+    plain(done)
+    assert "unreceipted" in done.git("push", str(bare), "HEAD:refs/heads/main", check=False).err
+
+
+# -- tampering ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Case:
+    """The evidence of a run as values, and its commit."""
+
+    files: dict[str, bytes]
+    commit: Commit
+    claim: Claim
+    entries: Mapping[str, Any]
+
+    def verdict(self, files: Mapping[str, bytes] | None = None, *, task: str = TASK) -> Verdict:
+        files = files or self.files
+        look = Look(lambda: self.entries, lambda: "another patch")
+        claim = Claim(task, self.claim.run_id, self.claim.receipt)
+        documents = {name: data for name, data in files.items() if name.endswith(".md")}
+        try:
+            chain = parse_chain(files["journal.jsonl"])
+            chronicle = Chronicle(task, chain.events, chain.heads, files["orchestration.json"])
+            check_anchor(chronicle, claim)
+            return judge(self.commit, [ground(chronicle, documents, claim)], look)
+        except AgentInfraError as error:
+            return broken(error)
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.files["journal.jsonl"].splitlines()]
+
+    @property
+    def anchor(self) -> int:
+        """The number of the line that the trailer names."""
+        return parse_chain(self.files["journal.jsonl"]).heads.index(self.claim.receipt) + 1
+
+
+@pytest.fixture
+def case(done: World) -> Case:
+    files = evidence.read(done.context.repo, TASK)
+    assert files
+    trailers = done.trailers()
+    claim = Claim(trailers["Agent-Infra-Task"], trailers["Agent-Infra-Run"], trailers["Agent-Infra-Receipt"])
+    with open_history(done.root, environment={}) as history:
+        raw = history.commit(done.head)
+        changes = history.changes([done.head])[done.head]
+        entries = history.entries(raw.tree)
+    return Case(files, Commit(raw.oid, raw.parents, raw.tree, raw.message, changes), claim, entries)
+
+
+def rendered(lines: list[dict[str, Any]], *, rehash: bool) -> bytes:
+    """Journal lines as bytes; `rehash`: numbered and chained anew."""
+    out, prev = b"", GENESIS
+    for number, line in enumerate(lines, start=1):
+        wanted = {**line, "seq": number, "prev": prev} if rehash else line
+        data = json.dumps(wanted, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        prev = hashlib.sha256(data).hexdigest()
+        out += data + b"\n"
+    return out
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths to everything in a line that is no container, and to empty containers."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    found = False
+    for key, below in inner:
+        found = True
+        yield from leaves(below, (*path, key))
+    if not found:
+        yield path
+
+
+def changed(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    return f"{value}x" if isinstance(value, str) else "x"
+
+
+def mutated(line: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
+    copy = json.loads(json.dumps(line))
+    inner = copy
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = changed(inner[path[-1]])
+    return copy
+
+
+def with_view(files: Mapping[str, bytes], journal: bytes) -> dict[str, bytes]:
+    """The files with another journal and, where it can be made, the view that fits it."""
+    try:
+        chain = parse_chain(journal)
+        view = render_view(fold(chain.events, task_id=TASK, head=chain.head).run)
+    except (AgentInfraError, KeyError, TypeError, AttributeError):
+        view = files["orchestration.json"]
+    return {**files, "journal.jsonl": journal, "orchestration.json": view}
+
+
+def test_every_field_of_every_line_is_protected(case: Case) -> None:
+    """One changed field breaks the chain; with chain and view made anew the trailer still names the old line."""
+    assert str(case.verdict()) == "verified"
+    count = 0
+    for index, line in enumerate(case.lines):
+        for path in leaves(line):
+            lines = [*case.lines[:index], mutated(line, path), *case.lines[index + 1 :]]
+            found = case.verdict({**case.files, "journal.jsonl": rendered(lines, rehash=False)})
+            assert found.kind == "broken", (index, path, found)
+            count += 1
+            if index < case.anchor and path not in {("seq",), ("prev",)}:
+                found = case.verdict(with_view(case.files, rendered(lines, rehash=True)))
+                # what makes no journal at all is found before the trailer is asked
+                wanted = {"ORCHESTRATION_JOURNAL_INVALID", "VERIFY_TRAILER_UNKNOWN"}
+                assert (found.kind, str(found.code) in wanted) == ("broken", True), (index, path, found)
+    assert count > 300
+
+
+def tampered(lines: list[Any]) -> Iterator[tuple[int, list[Any]]]:
+    """Each line dropped, doubled, and swapped with the one before; with the first index that is odd."""
+    for index, line in enumerate(lines):
+        if index < len(lines) - 1:  # without its last lines a journal is that of an earlier moment
+            yield index, [*lines[:index], *lines[index + 1 :]]
+        yield index + 1, [*lines[: index + 1], *lines[index:]]
+        if index:
+            yield index - 1, [*lines[: index - 1], line, lines[index - 1], *lines[index + 1 :]]
+
+
+def test_lines_can_t_be_dropped_swapped_or_doubled(case: Case) -> None:
+    """Not as they are, since each names the one before; not chained anew before the anchor, since the trailer names it.
+
+    Chained anew after the anchor they must make a legal story, and one that the evidence before began to tell.
+    """
+    recorded = rendered(case.lines[: case.anchor + 1], rehash=True)
+    assert case.files["journal.jsonl"].startswith(recorded)
+    for first, wrong in tampered(case.lines):
+        journal = rendered(wrong, rehash=False)
+        assert case.verdict({**case.files, "journal.jsonl": journal}).kind == "broken"
+        assert case.verdict(with_view(case.files, journal)).kind == "broken"
+        anew = rendered(wrong, rehash=True)
+        found = case.verdict(with_view(case.files, anew))
+        assert found.kind == "broken" or not anew.startswith(recorded), (first, found)
+        if first < case.anchor:
+            assert found.kind == "broken", (first, found)
+
+
+def test_every_artifact_is_protected(case: Case) -> None:
+    """A changed, missing or foreign document never leaves a commit verified."""
+    for name in [name for name in case.files if name.endswith(".md") and name != "task.md"]:
+        assert str(case.verdict({**case.files, name: case.files[name] + b"\n"})) != "verified", name
+        without = {other: data for other, data in case.files.items() if other != name}
+        assert case.verdict(without).kind == "broken", name
+    rejected = case.files["review-code.md"].replace(b"Approved", b"Rejected")
+    assert str(case.verdict({**case.files, "review-code.md": rejected})) == "broken(VERIFY_ARTIFACT_DIGEST)"
+    row = b"|---|---|---|---|---|---|\n| CD-1 | code | 1 | major | %s | %s |\n"
+    for status, proof in ((b"open", b""), (b"closed", b"x:1")):
+        task = case.files["task.md"].replace(b"|---|---|---|---|---|---|\n", row % (status, proof))
+        assert str(case.verdict({**case.files, "task.md": task})) == "broken(VERIFY_LEDGER)"
+
+
+def test_a_run_of_another_task_is_no_evidence(done: World, case: Case) -> None:
+    """A copied ref, and a claim for a task that the journal is not of."""
+    assert case.verdict(task=OTHER).kind == "broken"
+    done.git("update-ref", f"refs/agent-infra/runs/{OTHER}", REF)
+    done.git("commit", "-q", "--amend", "-m", bodies(done, "HEAD~1..HEAD").replace(TASK, OTHER))
+    assert ask(done, "HEAD~1..HEAD", code=1).last == "broken(ORCHESTRATION_JOURNAL_INVALID)"
+
+
+def test_evidence_only_grows(done: World, case: Case) -> None:
+    """Lines after the trailer that were written anew are found by the evidence before."""
+    lines = case.lines
+    lines[case.anchor] = {**lines[case.anchor], "ts": "2030-01-01T00:00:00.000Z"}
+    files = with_view(case.files, rendered(lines, rehash=True))
+    evidence.write(done.context.repo, TASK, files, message="forged", when="2030-01-01T00:00:00.000Z")
+    assert ask(done, "HEAD~1..HEAD", code=1).last == "broken(VERIFY_EVIDENCE_INVALID)"
+
+
+# -- how long it takes -------------------------------------------------------------------------------------------------
+
+
+def _one_more(repo: World, case: Case, number: int, head: str) -> str:
+    """One more commit of the pattern, with a task of its own."""
+    task = f"TASK-20270101-{number:06d}"
+    name = f"file{number}.txt"
+    oid = repo.git("hash-object", "-w", "--stdin", check=True).out.strip()  # the empty blob
+    repo.git("read-tree", head)
+    repo.git("update-index", "--add", "--cacheinfo", f"100644,{oid},{name}")
+    tree = repo.git("write-tree").out.strip()
+    text = case.files["journal.jsonl"].decode().replace(TASK, task)
+    lines = [json.loads(line) for line in text.splitlines()]
+    for line in lines:
+        receipt = line.get("receipt", {})
+        if receipt.get("inputChanges"):
+            receipt["inputChanges"] = [{"path": name, "mode": "100644", "oid": oid}]
+        if receipt.get("stage") == "commit":
+            receipt["headBefore"] = head
+        leave = line.get("run", {}).get("commitAuthorization")
+        if leave and leave.get("tree"):
+            leave |= {"head": head, "tree": tree}
+    anchor = parse_chain(rendered(lines, rehash=True)).heads[case.anchor - 1]
+    trailers = {"Task": task, "Run": case.claim.run_id, "Receipt": anchor}
+    message = f"work {number}\n\n" + "".join(f"Agent-Infra-{key}: {value}\n" for key, value in trailers.items())
+    new = repo.git("commit-tree", tree, "-p", head, "-m", message).out.strip()
+    for line in lines[case.anchor :]:
+        leave = line.get("run", {}).get("commitAuthorization")
+        if leave and leave.get("commit"):
+            leave["commit"] = new
+        if line.get("receipt", {}).get("artifactDigest"):
+            line["receipt"]["artifactDigest"] = new
+        if "headAfter" in line.get("receipt", {}):
+            line["receipt"]["headAfter"] = new
+    journal = rendered(lines, rehash=True)
+    chain = parse_chain(journal)
+    view = render_view(fold(chain.events, task_id=task, head=chain.head).run)
+    files = {key: data.replace(TASK.encode(), task.encode()) for key, data in case.files.items()}
+    files |= {"journal.jsonl": journal, "orchestration.json": view}
+    evidence.write(repo.context.repo, task, files, message="x", when="2026-01-01T12:00:00.000Z")
+    repo.git("update-ref", "refs/heads/main", new)
+    return new
+
+
+def test_time_grows_with_the_commits(done: World, case: Case) -> None:
+    """Four times the commits take about four times as long."""
+    head = done.head
+    for number in range(60):
+        head = _one_more(done, case, number, head)
+
+    def seconds(commits: int) -> float:
+        started = time.perf_counter()
+        report = verify(done.root, Wish(f"HEAD~{commits}..HEAD"), environment={})
+        assert report.counts == {"verified": commits}
+        return time.perf_counter() - started
+
+    seconds(15)
+    few, many = min(seconds(15) for _ in range(3)), min(seconds(60) for _ in range(3))
+    assert many < 7 * few, (few, many)
