@@ -6,7 +6,7 @@ the view, the guard and the active step are renewed after it and may be lost: th
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,23 +133,23 @@ class RunStore:
             return Guard(task_id, "", None)
 
     def _load(self, place: TaskPlace, *, evidence: bool) -> tuple[Chain, State | None]:
-        chain = self.journal(place.task_id).read()
+        # Readers take no lock, and a writer appends before it shows: what is derived is read first, so that the
+        # journal, read last, has every line that it names.
         view = read_view(place)
+        guarded = (self.folder / "guards" / place.task_id).exists()
+        chain = self.journal(place.task_id).read()
         if chain is None or not chain.events:
-            self._check_never_begun(place, chain, view, evidence=evidence)
+            # an empty journal beside the guard is a `begin` that was cut: the file is made first, then the guard
+            traces = {
+                place.view.name: view is not None,
+                f"the evidence ref of {place.task_id}": evidence,
+                "its guard": guarded and chain is None,
+            }
+            _check_never_begun(place.task_id, traces)
             return chain or Chain(), None
         state = _state(chain, place.task_id)
         check_view(view, chain, state)
         return chain, state
-
-    def _check_never_begun(self, place: TaskPlace, chain: Chain | None, view: bytes | None, *, evidence: bool) -> None:
-        """A trace of a run without its journal is a lost journal, never a new start."""
-        traces = [(view, place.view.name), (evidence, f"the evidence ref of {place.task_id}")]
-        # an empty journal beside the guard is a `begin` that was cut: the file is made first, then the guard
-        traces.append((chain is None and (self.folder / "guards" / place.task_id).exists(), "its guard"))
-        for found, what in traces:
-            if found:
-                raise _journal_missing(place.task_id, f"{what} says that there was one")
 
     @contextmanager
     def _announced(self, place: TaskPlace, before: State | None, after: State) -> Iterator[None]:
@@ -234,6 +234,13 @@ def check_view(view: bytes | None, chain: Chain, state: State) -> None:
         odd = sorted(key for key, value in state.run.to_json().items() if shown.get(key, ...) != value)
         named = ", ".join(odd) or "unknown keys"
         raise _tampered(f"orchestration.json differs from the journal in {named}; {helps}")
+
+
+def _check_never_begun(task_id: str, traces: Mapping[str, bool]) -> None:
+    """A trace of a run without its journal is a lost journal, never a new start."""
+    for what, found in traces.items():
+        if found:
+            raise _journal_missing(task_id, f"{what} says that there was one")
 
 
 def _state(chain: Chain, task_id: str) -> State:

@@ -528,6 +528,28 @@ def test_four_processes_on_one_run_lose_nothing(store: RunStore, place: TaskPlac
     assert json.loads(place.view.read_bytes()) == state.run.to_json()
 
 
+def test_a_reader_beside_a_writer_sees_a_whole_run(store: RunStore, place: TaskPlace) -> None:
+    """Reading takes no lock; it never meets a view that names a line it has not read."""
+    step(store, place, BEGUN)
+
+    def write() -> None:
+        for number in range(150):
+            store.change(place, always(Event("limit", run={"maxSteps": 25 + number})))
+
+    writer = FORK.Process(target=write)
+    writer.start()
+    looks = 0
+    while writer.is_alive():
+        assert store.load(place) is not None
+        looks += 1
+    writer.join()
+    assert writer.exitcode == 0
+    assert looks > 10
+    last = store.load(place)
+    assert last is not None
+    assert last.run.max_steps == 174
+
+
 def test_killed_writers_leave_a_run_that_reads(store: RunStore, place: TaskPlace) -> None:
     """SIGKILL at any moment: what was counted before is there, and the next change goes on."""
     step(store, place, BEGUN)
