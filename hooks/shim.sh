@@ -17,7 +17,8 @@ case /$agent_infra_common in
     *) agent_infra_common=/dev/null ;;
 esac
 agent_infra_common=${agent_infra_common%/.}
-[ -d "$agent_infra_common/objects" ] || agent_infra_common=${agent_infra_common%/agent-infra}
+# our own folder in it has objects too, those of the snapshots, but no refs
+[ -d "$agent_infra_common/refs" ] || agent_infra_common=${agent_infra_common%/agent-infra}
 [ -d "$agent_infra_common/objects" ] || agent_infra_common=$agent_infra_installed
 if [ ! -d "$agent_infra_common/objects" ]; then
     printf '%s\n' "agent-infra: $agent_infra_hook: cannot tell which repository this is: neither the folder of $0" \
@@ -48,6 +49,15 @@ agent_infra_look() {
 # branch while something guards. Then this shell reads the lines, since the earlier hook must get them as well:
 # agent_infra_said is for that one, agent_infra_lines for the program.
 agent_infra_moved=$agent_infra_state/hooks/moved/$agent_infra_hook
+case $0 in
+    */agent-infra/hooks/*)
+        # our folder took the place of another, where git looked before; a relative one starts here, as it does for git
+        if [ -f "${0%/*}/previous" ]; then
+            IFS= read -r agent_infra_moved <"${0%/*}/previous"
+            agent_infra_moved=$agent_infra_moved/$agent_infra_hook
+        fi
+        ;;
+esac
 agent_infra_feed=
 agent_infra_said=
 agent_infra_lines=

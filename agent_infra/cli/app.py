@@ -1,8 +1,10 @@
 """The command tree, loaded piece by piece, and the one error boundary: codes and sentences out, never a traceback."""
 
+import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -25,6 +27,7 @@ _PATH_OPTIONS = ("--repo", "--script")
 _COMMANDS = {
     "init": ("install", "init", "Install the git hooks and the project's settings."),
     "uninstall": ("install", "uninstall", "Undo init: hooks and files as they were before."),
+    "doctor": ("doctor", "doctor", "Say what is installed, what really works, and what needs a hand."),
     "task": ("tasks", "task", "Make tasks."),
     "orchestrate": ("orchestrate", "orchestrate", "Move a task's run: the verbs for agents, hooks and drivers."),
     "run": ("drive", "run", "Drive a task's run with a headless client until it ends or pauses."),
@@ -84,13 +87,25 @@ def run(argv: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
     except AgentInfraError as error:
         return _refused(error, answers_json=answers_json)
-    except BrokenPipeError:
-        return EXIT_FAILED
+    except OSError as error:
+        return _unwritten(error)
     except Exception:  # noqa: BLE001 - a fault of ours: said as such, with what a report needs
         traceback.print_exc()
         tell("this is a fault of agent-infra; nothing was approved by it")
         return EXIT_BUG
     return code if isinstance(code, int) else 0
+
+
+def _unwritten(error: OSError) -> int:
+    """The disk or the reader of our answer failed us; what a verb has recorded stands all the same."""
+    with suppress(OSError, ValueError):
+        # what is left in the buffer must not fail a second time when the interpreter ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not isinstance(error, BrokenPipeError):
+        where = f" ({error.filename})" if error.filename else ""
+        with suppress(OSError):
+            tell(f"agent-infra: {error.strerror}{where}; what was recorded stands: `orchestrate status` shows it")
+    return EXIT_FAILED
 
 
 def _check_words(argv: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from agent_infra.cli.person import challenge
+from agent_infra.cli.person import challenge, identity
 from agent_infra.cli.render import say, tell
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 from agent_infra.git.repo import of_common_dir
@@ -147,6 +147,5 @@ def allow(repo: Path, reason: str) -> None:
         raise click.BadParameter("expected one line of text", param_hint="--reason")
     context = open_context(repo)
     challenge("gate allow")
-    person = context.repo.run("config", "user.email", check=False).stdout.decode(errors="replace").strip()
-    tasks = gates.allow(context, reason=reason, person=person or "unknown")
+    tasks = gates.allow(context, reason=reason, person=identity(context.repo))
     say(f"the next commit here passes {', '.join(tasks)}; it is on record with its reason")

@@ -1,6 +1,5 @@
 """`agent-infra init` and `uninstall`."""
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -10,15 +9,6 @@ from agent_infra.cli.render import say, tell
 from agent_infra.core import clients
 from agent_infra.services import install
 from agent_infra.services.context import open_context
-
-
-def program() -> str:
-    """The program that the hooks start: this very one, by its absolute path."""
-    called = Path(sys.argv[0])
-    if called.name in ("agent-infra", "git-agent-infra") and called.exists():
-        return str(called.absolute().with_name("agent-infra"))
-    beside = Path(sys.executable).with_name("agent-infra")
-    return str(beside) if beside.exists() else shutil.which("agent-infra") or str(beside)
 
 
 @click.command()
@@ -31,7 +21,7 @@ def init(repo: Path, yes: bool, check: bool, client_ids: tuple[str, ...]) -> int
     for client_id in client_ids:
         clients.client(client_id)
     context = open_context(repo)
-    missing = install.plan(context, program=program()).changes
+    missing = install.plan(context, program=install.this_program()).changes
     if check:
         say(*(f"missing: {line}" for line in missing) if missing else ("everything is in place",))
         return 1 if missing else 0
@@ -40,7 +30,7 @@ def init(repo: Path, yes: bool, check: bool, client_ids: tuple[str, ...]) -> int
         if not sys.stdin.isatty():
             raise click.UsageError("without a terminal, init needs --yes")
         click.confirm("go on?", abort=True, default=True)
-    done = install.init(context, program=program())
+    done = install.init(context, program=install.this_program())
     say(*(done or ("everything was in place",)))
     if done:
         tell("commit .agents/ so that your team has the same settings")

@@ -8,6 +8,7 @@ import sys
 import click
 
 from agent_infra.errors import ErrorCode, RefusedError
+from agent_infra.git.repo import Repo
 
 AGENT_VARIABLES = ("CLAUDECODE", "CODEX_THREAD_ID", "CODEX_SESSION_ID")
 _LETTERS = "".join(set(string.ascii_lowercase + string.digits) - set("lo01"))
@@ -56,3 +57,9 @@ def challenge(what: str) -> None:
     typed = click.prompt(f"{what}: type {word} to go on", default="", show_default=False, err=True)
     if typed.strip() != word:
         raise RefusedError(ErrorCode.GATE_PERSON_REQUIRED, f"{what} was not confirmed: {word} was expected")
+
+
+def identity(repo: Repo) -> str:
+    """Who says so, for the record: the address that git knows."""
+    found = repo.run("config", "user.email", check=False).stdout.decode(errors="replace")
+    return " ".join(found.split()) or "unknown"

@@ -1,20 +1,23 @@
-"""`agent-infra task`: for now the making of tasks."""
+"""`agent-infra task`: the making of tasks, and what people add to them: checks, rulings, validations by hand."""
 
 import json
+import shlex
+import sys
 from pathlib import Path
 
 import click
 
-from agent_infra.cli.render import say
+from agent_infra.cli.person import challenge, identity
+from agent_infra.cli.render import say, tell
 from agent_infra.core.lifecycle import Flow
 from agent_infra.core.tasks import WORKFLOWS
-from agent_infra.services import tasks
+from agent_infra.services import checks, rulings, tasks
 from agent_infra.services.context import open_context
 
 
 @click.group()
 def task() -> None:
-    """Make tasks."""
+    """Make tasks, check claims, settle what only a person may settle."""
 
 
 @task.command()
@@ -37,3 +40,74 @@ def create(repo: Path, title: str, type_: str, description: str, branch: str, fl
         say(json.dumps({"taskId": place.task_id, "shortId": short_id, "path": str(place.document)}))
     else:
         say(f"{place.task_id} (#{short_id})", str(place.document))
+
+
+@task.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--timeout", type=click.FloatRange(min=0.1), default=checks.TIMEOUT, show_default=True, help="Seconds.")
+@click.argument("ref", metavar="TASK")
+@click.argument("command", metavar="-- COMMAND…", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.pass_obj
+def check(repo: Path, timeout: float, ref: str, command: tuple[str, ...]) -> int:
+    """Run COMMAND on the product as it is, and keep how it ended as evidence of TASK's run.
+
+    Exit 0 when it passed and left the product as it was, else 1.
+    """
+    command = command[1:] if command[0] == "--" else command
+    if not command:
+        raise click.UsageError("a command is missing after --")
+    found = checks.check(open_context(repo), ref, command, write=_pass_on, timeout=timeout)
+    tell(f"`{shlex.join(command)}` ended with {found.exit_code} after {found.seconds} s on tree {found.tree}; recorded")
+    if found.exit_code == checks.TIMED_OUT:
+        tell(f"124 also means that it was stopped after {timeout} s: `--timeout` gives it more")
+    if not found.counts:
+        tell(f"it changed the product to tree {found.tree_after}, so it proves nothing: ignore what it writes")
+    return 0 if found.passed else 1
+
+
+def _one_line(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """A result becomes a line of task.md and of the journal."""
+    text = value.strip()
+    if not text or not text.isprintable():
+        raise click.BadParameter("expected one line of text")
+    return text
+
+
+@task.command()
+@click.option("--item", required=True, metavar="ID|N", help="Id of the row, or its place among those that wait.")
+@click.option("--result", required=True, callback=_one_line, help="What you decide; it stays on record.")
+@click.argument("ref", metavar="TASK")
+@click.pass_obj
+def decide(repo: Path, item: str, result: str, ref: str) -> None:
+    """Settle a row of TASK's ledger that waits for a person, at a terminal."""
+    context = open_context(repo)
+    row = rulings.find_row(context, ref, item)
+    challenge(f"task decide {row.id} ({row.severity} of {row.stage}, {row.status})")
+    word = rulings.Word(result, identity(context.repo))
+    settled = rulings.decide(context, ref, item=row.id, word=word)
+    say(f"{settled.subject} is {'' if settled.changed else 'already '}decided: {settled.written}")
+    tell(*settled.notes)
+
+
+@task.command("validate-manual")
+@click.option("--result", required=True, callback=_one_line, help="What you did and found; it stays on record.")
+@click.argument("ref", metavar="TASK")
+@click.pass_obj
+def validate_manual(repo: Path, result: str, ref: str) -> None:
+    """Say that what the newest code review of TASK left to a person was validated by hand, at a terminal."""
+    context = open_context(repo)
+    left = rulings.find_left(context, ref)
+    challenge(f"task validate-manual ({left.count} left by {left.review.name})")
+    settled = rulings.validate(context, left, rulings.Word(result, identity(context.repo)))
+    say(f"{settled.subject} is {'' if settled.changed else 'already '}validated by hand: {settled.written}")
+    tell(*settled.notes)
+
+
+def _pass_on(data: bytes) -> None:
+    """Output of a command, as it came."""
+    sys.stdout.flush()
+    binary = getattr(sys.stdout, "buffer", None)
+    if binary is None:
+        sys.stdout.write(data.decode(errors="replace"))
+    else:
+        binary.write(data)
+    sys.stdout.flush()

@@ -87,7 +87,7 @@ def _show(report: Report) -> None:
 def _show_one(one: Judged, column: int, width: int | None) -> None:
     verdict = str(one.verdict)
     lines = [f"{one.commit.oid[:10]}  {verdict.ljust(column)}  {_plain(one.commit.subject)}"]
-    if one.verdict.detail and one.verdict.kind is not Kind.VERIFIED:
+    if one.verdict.detail and (one.claims or one.verdict.kind is not Kind.VERIFIED):
         lines.append(f"            {_plain(one.verdict.detail)}")
     # a fault is shown whole; only what is fine is cut to fit
     if width and one.passes:

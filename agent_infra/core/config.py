@@ -4,8 +4,9 @@ import tomllib
 from difflib import get_close_matches
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from agent_infra.core.checks import words_of
 from agent_infra.core.run import DEFAULT_MAX_STEPS
 from agent_infra.errors import ErrorCode, RefusedError
 
@@ -51,6 +52,21 @@ class RunConfig(_Section):
     max_steps: Annotated[int, Field(ge=1)] = DEFAULT_MAX_STEPS
 
 
+def _is_command(text: str) -> str:
+    words_of(text)
+    return text
+
+
+class GateConfig(_Section):
+    """What must be so before a commit is authorized.
+
+    Attributes:
+        required_checks: command lines that must have passed, by `task check`, on the tree that review-code judged.
+    """
+
+    required_checks: list[Annotated[str, AfterValidator(_is_command)]] = []
+
+
 class RequireConfig(_Section):
     """Which commits `verify` wants a receipt for: those that all three lists take in.
 
@@ -77,6 +93,7 @@ class Config(_Section):
     snapshot: SnapshotConfig = SnapshotConfig()
     task: TaskConfig = TaskConfig()
     run: RunConfig = RunConfig()
+    gate: GateConfig = GateConfig()
     verify: VerifyConfig = VerifyConfig()
 
 

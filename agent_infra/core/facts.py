@@ -3,17 +3,18 @@
 Pure: the folder arrives as values, the present product tree as a question that is asked only where it matters.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent_infra.core import ledger as ledgers
 from agent_infra.core.artifacts import ArtifactName
-from agent_infra.core.ledger import Ledger, Row
+from agent_infra.core.ledger import DECIDED, PENDING, Ledger, Row
 from agent_infra.core.lifecycle import PHASES, STAGES_OF_FLOW, Flow, Stage, Step
 from agent_infra.core.receipts import Receipt, ReceiptStatus
 from agent_infra.core.reviews import Review, Verdict, approves, parse_review
 from agent_infra.core.routing import ArtifactFact, Facts, PhaseFacts, ReviewFact
 from agent_infra.core.run import State
+from agent_infra.core.validation import read_validation
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 
 
@@ -187,9 +188,20 @@ def _manual_validation(situation: Situation) -> int | None:
     if review is None:
         return None
     try:
-        return parse_review(review.data, review.name).manual_validation
+        left = parse_review(review.data, review.name).manual_validation
     except RefusedError:
         return None
+    return 0 if left and is_validated(situation, review) else left
+
+
+def is_validated(situation: Situation, review: ArtifactFile) -> bool:
+    """Whether a person has validated by hand what this very code review left; a later round is another review."""
+    state = situation.state
+    if state:
+        return state.memo.validated.get(review.name) == review.sha256
+    newest = situation.newest("manual-validation")
+    found = read_validation(newest.data) if newest else None
+    return found is not None and (found.review, found.sha256) == (review.name, review.sha256)
 
 
 def proven_rows(state: State) -> dict[str, Row]:
@@ -218,7 +230,10 @@ def check_proof(ledger: Ledger, state: State, *, may_close: bool) -> None:
     """
     odd = ledgers.unproven(proven_rows(state), ledger, may_close=may_close)
     if odd:
-        message = f"ledger rows {', '.join(odd)} vanished or were closed outside a review; put them back as they were"
+        message = (
+            f"ledger rows {', '.join(odd)} vanished or were closed outside a review; put them back as they were, "
+            f"or a person decides: `agent-infra task decide {state.run.task_id} --item {odd[0]} --result …`"
+        )
         raise RefusedError(ErrorCode.ORCHESTRATION_LEDGER_UNPROVEN, message)
 
 
@@ -234,14 +249,25 @@ def ledger_fault(task: bytes, state: State | None) -> AgentInfraError | None:
     if gate.can_advance:
         return None
     rows = ", ".join(f"{row.id} ({row.status})" for row in gate.open_rows)
-    message = f"the ledger holds unresolved rows: {rows}; a reviewer or a person must settle them"
+    waiting = next((row.id for row in gate.open_rows if row.status == PENDING), None)
+    helps = "a reviewer must settle them"
+    if waiting:
+        task_id = state.run.task_id if state else "TASK"
+        command = f"agent-infra task decide {task_id} --item {waiting} --result …"
+        helps = f"a reviewer settles them, a person what needs a human decision: `{command}`"
+    message = f"the ledger holds unresolved rows: {rows}; {helps}"
     return RefusedError(ErrorCode.ORCHESTRATION_LEDGER_BLOCKED, message)
 
 
 def changed_rows(ledger: Ledger, state: State, *, may_close: bool) -> tuple[Row, ...]:
-    """The rows that the pending step changed and its receipt does not name yet; closed ones only where it may close."""
-    known = proven_rows(state) | {row.id: row for row in receipt_rows(state.pending)}
-    changed = ledgers.changed_rows(known, ledger)
+    """The rows that the pending step changed and its receipt does not name yet; closed ones only where it may close.
+
+    What a person decided is nobody's change, neither the ruling nor an edit of it.
+    """
+    proven = proven_rows(state)
+    decided = {name for name, row in proven.items() if row.status == DECIDED}
+    known = proven | {row.id: row for row in receipt_rows(state.pending)}
+    changed = (row for row in ledgers.changed_rows(known, ledger) if row.id not in decided and row.status != DECIDED)
     return tuple(row for row in changed if may_close or not ledgers.is_terminal(row.status))
 
 
@@ -253,6 +279,16 @@ def receipt_rows(receipt: Receipt | None) -> tuple[Row, ...]:
 def remembered(rows: Iterable[Row]) -> dict[str, list[str]]:
     """Rows as the journal remembers them, by id; of two changes of one row the later."""
     return {row.id: [row.stage, row.round, row.severity, row.status, row.evidence] for row in rows}
+
+
+def counted(receipt: Receipt, known: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """What the journal remembers once a receipt counts: its rows, but for those that a person decided meanwhile.
+
+    Args:
+        known: the rows that the journal knows, as it remembers them.
+    """
+    decided = {name for name, cells in known.items() if cells[3] == DECIDED}
+    return remembered(row for row in receipt_rows(receipt) if row.id not in decided)
 
 
 def seen(rows: Iterable[Row]) -> dict[str, list[str]]:

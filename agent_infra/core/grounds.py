@@ -10,12 +10,15 @@ from typing import Any
 
 from agent_infra.core import ledger as ledgers
 from agent_infra.core.artifacts import ArtifactName, parse_artifact_name
+from agent_infra.core.checks import check_passed
+from agent_infra.core.config import GateConfig
 from agent_infra.core.facts import ArtifactFile, Folder, Situation, gather, ledger_fault, proven_rows
 from agent_infra.core.history import PATCH, Chronicle, Claim, Ground, newest_receipt
 from agent_infra.core.ledger import Ledger
 from agent_infra.core.lifecycle import STAGES_OF_FLOW, Flow, Role, Stage
 from agent_infra.core.receipts import Receipt, ReceiptStatus
 from agent_infra.core.routing import route
+from agent_infra.core.rulings import said
 from agent_infra.core.run import Run, RunStatus, State
 from agent_infra.errors import ErrorCode, RefusedError
 
@@ -31,6 +34,7 @@ def ground(chronicle: Chronicle, documents: Mapping[str, bytes], claim: Claim) -
     6. no reviewer was an executor, and each wrote only what it may
     7. every review that the flow asks for approves, by the very route that the run went
     8. the ledger is proven and clear
+    9. what the settings of the run required had passed on the judged tree when the commit was authorized
 
     Args:
         documents: task.md and artifacts of the evidence, by name.
@@ -47,13 +51,15 @@ def ground(chronicle: Chronicle, documents: Mapping[str, bytes], claim: Claim) -
     folder = _folder(documents)
     check_ledger(state, folder.task)
     check_route(state, folder)
+    check_required(chronicle, line)
     flaws = [f"adopted {name}" for name in _adopted(state, folder)]
     flaws += [f"edited {name}" for name in edited]
     if story.outcomes.get(receipt.id) == ReceiptStatus.ABORTED:
         flaws.append("aborted")
     prepared = next(e for e in reversed(chronicle.events[:line]) if e["op"] == "prepare")
     patch = prepared.get("facts", {}).get(PATCH)
-    return Ground(claim, state, story.commits.get(receipt.id), tuple(flaws), patch if isinstance(patch, str) else None)
+    digest = patch if isinstance(patch, str) else None
+    return Ground(claim, state, story.commits.get(receipt.id), tuple(flaws), digest, said(state))
 
 
 def check_anchor(chronicle: Chronicle, claim: Claim) -> int:
@@ -206,6 +212,24 @@ def check_route(state: State, folder: Folder) -> None:
         found = answer.fault.message if answer.fault else f"{answer.step.artifact if answer.step else 'nothing'} is due"
         message = f"the evidence does not lead to a commit: {found}"
         raise RefusedError(ErrorCode.VERIFY_REVIEW_MISSING, message)
+
+
+def check_required(chronicle: Chronicle, line: int) -> None:
+    """The checks that the run requires had passed on the judged product tree when its commit was prepared.
+
+    Raises:
+        RefusedError: ORCHESTRATION_CHECK_MISSING, VERIFY_EVIDENCE_INVALID.
+    """
+    prepared = max(number for number, event in enumerate(chronicle.events[:line], 1) if event["op"] == "prepare")
+    state = chronicle.state(prepared)
+    try:
+        required = GateConfig.model_validate(state.memo.config.get("gate", {})).required_checks
+    except ValueError as error:
+        message = f"the settings in the journal of {chronicle.task_id} name no required checks that can be read"
+        raise RefusedError(ErrorCode.VERIFY_EVIDENCE_INVALID, message) from error
+    review = newest_receipt(state, Stage.REVIEW_CODE)
+    judged = (review.input_tree if review else None) or state.memo.begun_tree
+    check_passed(required, state.memo.checks, judged, task_id=chronicle.task_id)
 
 
 def _folder(documents: Mapping[str, bytes]) -> Folder:

@@ -158,6 +158,7 @@ class Ground:
         recorded: the commit that the run says it led to.
         flaws: why the record is good, but not as good as it could be.
         patch: the digest of the patch that was authorized, or `None` in older records.
+        said: what it rests on by a person's word alone.
     """
 
     claim: Claim
@@ -165,6 +166,7 @@ class Ground:
     recorded: str | None
     flaws: tuple[str, ...]
     patch: str | None
+    said: tuple[str, ...] = ()
 
     @property
     def judged(self) -> Mapping[str, Entry] | None:

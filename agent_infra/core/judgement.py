@@ -4,6 +4,7 @@ Pure: what is dear to find out (a patch, a whole tree) is asked only where it ma
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 from agent_infra.core.history import Commit, Entry, Ground, Kind, Look, Verdict, broken
@@ -20,11 +21,14 @@ def judge(commit: Commit, grounds: Sequence[Ground], look: Look) -> Verdict:
     message. It is as good as its patch, so the verdict is weak and says why.
     """
     try:
-        if len(grounds) > 1:
-            return _squashed(commit, grounds, look)
-        return _single(commit, grounds[0], look)
+        verdict = _squashed(commit, grounds, look) if len(grounds) > 1 else _single(commit, grounds[0], look)
     except AgentInfraError as error:
         return broken(error)
+    if verdict.kind is Kind.BROKEN:
+        return verdict
+    # a person's word is as good as a receipt, but whoever reads the verdict shall see it
+    words = (verdict.detail, *(word for base in grounds for word in base.said))
+    return replace(verdict, detail="; ".join(filter(None, words)))
 
 
 def _single(commit: Commit, base: Ground, look: Look) -> Verdict:

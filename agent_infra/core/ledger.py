@@ -7,15 +7,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agent_infra.core.markdown import DocumentError, Line, find_sections, read_document
+from agent_infra.core.markdown import DocumentError, Line, find_sections, read_document, replace_lines
 from agent_infra.core.reviews import Counts
 from agent_infra.errors import ErrorCode, RefusedError
 
 LEDGER = ("Review Disagreement Ledger", "审查分歧账本")
 COLUMNS = ("id", "stage", "round", "severity", "status", "evidence")
-TERMINAL = frozenset({"confirmed", "closed", "human-decided"})
+DECIDED = "human-decided"  # a person said so, and nobody else may
+PENDING = "needs-human-decision"
+TERMINAL = frozenset({"confirmed", "closed", DECIDED})
 
-_STATUSES = TERMINAL | {"open", "accepted", "adjusted", "refuted", "cannot-judge", "needs-human-decision"}
+_STATUSES = TERMINAL | {"open", "accepted", "adjusted", "refuted", "cannot-judge", PENDING}
 _SEVERITIES = ("blocker", "major", "minor")
 _EXEMPT_STAGE = "post-review-commit"
 _STAGES = ("analysis", "plan", "code", _EXEMPT_STAGE)
@@ -108,13 +110,40 @@ def changed_rows(known: Mapping[str, Row], ledger: Ledger) -> tuple[Row, ...]:
 
 
 def unproven(known: Mapping[str, Row], ledger: Ledger, *, may_close: bool) -> tuple[str, ...]:
-    """The ids that nobody answers for: rows that vanished, and rows that became terminal unless that is allowed."""
+    """The ids that nobody answers for: rows that vanished, and rows that became terminal unless that is allowed.
+
+    What a person decided stays decided, and no step decides in a person's place, whatever it may close.
+    """
     there = {row.id for row in ledger.rows}
     vanished = tuple(name for name in known if name not in there)
-    if may_close:
-        return vanished
-    settled = {name for name, row in known.items() if is_terminal(row.status)}
-    return vanished + tuple(row.id for row in ledger.rows if is_terminal(row.status) and row.id not in settled)
+    return vanished + tuple(row.id for row in ledger.rows if _is_odd(known.get(row.id), row, may_close=may_close))
+
+
+def _is_odd(before: Row | None, row: Row, *, may_close: bool) -> bool:
+    """Whether nobody who may has brought a row to where it is."""
+    was = before.status if before else "open"
+    if DECIDED in (was, row.status):
+        return was != row.status
+    return not may_close and is_terminal(row.status) and not is_terminal(was)
+
+
+def render_row(row: Row) -> str:
+    """A row as a line of the table."""
+    cells = (row.id, row.stage, row.round, row.severity, row.status, row.evidence)
+    return "| " + " | ".join(re.sub(r"([\\|])", r"\\\1", cell) for cell in cells) + " |"
+
+
+def replace_row(data: bytes, row: Row) -> bytes:
+    """The task.md with `row` in the place of the row of its id; every other line keeps its bytes.
+
+    Raises:
+        RefusedError: ORCHESTRATION_LEDGER_INVALID, as for `parse_ledger`.
+    """
+    parse_ledger(data)
+    lines = [line for found in find_sections(read_document(data), LEDGER) for line in _table_rows(found.body)]
+    old = next(line for line in lines if _row(line).id == row.id)
+    indent = old.text[: len(old.text) - len(old.text.lstrip())]
+    return replace_lines(data, {old.number: (indent + render_row(row),)})
 
 
 def _table_rows(body: Sequence[Line]) -> list[Line]:
@@ -220,7 +249,7 @@ def _fault_of(row: Row) -> tuple[str, str] | None:
 
 
 def _decision_fault(row: Row) -> tuple[str, str] | None:
-    statuses = ("needs-human-decision", "human-decided")
+    statuses = (PENDING, DECIDED)
     if (row.round, row.severity) == ("-", "decision") and row.status in statuses:
         return None
     return (

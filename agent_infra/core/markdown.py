@@ -4,7 +4,7 @@ Text inside a fence is never read, and neither is the front matter; both stay in
 This module knows no section by name, no task and no review; it renders nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -130,6 +130,21 @@ def read_heading(line: Line) -> tuple[int, str] | None:
     if bare != title and bare[-1:] in ("", " ", "\t"):
         title = bare.rstrip()
     return level, title
+
+
+def replace_lines(data: bytes, changes: Mapping[int, Sequence[str]]) -> bytes:
+    """The document with other lines in the place of some, by 1-based number; every other byte is kept.
+
+    Raises:
+        DocumentError: as for `read_document`.
+    """
+    lines = read_document(data)
+    usual = next((line.eol for line in lines if line.eol), "\n")
+    parts = [
+        (line.eol or usual).join(changes[line.number]) + line.eol if line.number in changes else line.text + line.eol
+        for line in lines
+    ]
+    return (BOM if data.startswith(BOM) else b"") + "".join(parts).encode()
 
 
 def check_no_conflict(lines: Iterable[Line]) -> None:

@@ -6,11 +6,11 @@ is not known may hold facts, but can't move anything. Nothing here reads a file,
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from agent_infra.core.lifecycle import Stage
 from agent_infra.core.receipts import Receipt
 from agent_infra.core.replay_rules import RULES, Event, Moment, illegal
+from agent_infra.core.run import merged
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 
 # operations after which the documents of a task may be those of another piece of work
@@ -82,18 +82,14 @@ def _after(before: Moment, event: Event) -> Moment:
     pending = before.pending
     if "receipt" in event:
         pending = Receipt.model_validate((pending.to_json() if pending else {}) | event["receipt"])
-    after = Moment({**before.run, **event.get("run", {})}, pending, before.ended, {**before.memo, **_memo(event)})
+    after = Moment(
+        {**before.run, **event.get("run", {})}, pending, before.ended, merged(before.memo, event.get("memo", {}))
+    )
     if not event.get("close"):
         return after
     if pending is None:
         raise illegal("it closes a receipt, but none is pending")
     return replace(after, pending=None, ended=(*before.ended, pending))
-
-
-def _memo(event: Event) -> Mapping[str, Any]:
-    """What the rules ask about; mappings of the memo are not merged here, since no rule looks at the old ones."""
-    found: Mapping[str, Any] = event.get("memo", {})
-    return found
 
 
 def _check(before: Moment, after: Moment, event: Event) -> None:

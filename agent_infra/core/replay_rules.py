@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_infra.core.facts import receipt_rows, remembered
-from agent_infra.core.ledger import is_terminal
+from agent_infra.core.checks import check_key
+from agent_infra.core.facts import counted
+from agent_infra.core.ledger import DECIDED, is_terminal
 from agent_infra.core.lifecycle import NATIVE_AGENTS, Role, Stage
 from agent_infra.core.receipts import RECEIPT, Activation, Completion, Outcome, Receipt, ReceiptStatus, Sealing
 from agent_infra.core.run import RUN, RunStatus
@@ -182,7 +183,8 @@ def _advance(before: Moment, after: Moment, event: Event) -> None:
     old, new = _pending(before), after.ended[-1]
     _arrow(new, RECEIPT.follow(old.status, "consume"))
     rows = event.get("memo", {}).get("ledger", {})
-    _expect(rows == remembered(receipt_rows(old)), "it remembers other ledger rows than its receipt names")
+    known = before.memo.get("ledger", {})
+    _expect(rows == counted(old, known), "it remembers other ledger rows than its receipt names")
     _rows(old, event, counts=True)
     _expect(after.run["stepCount"] == before.run.get("stepCount", 0) + 1, "the steps are not counted on by one")
     if new.stage != Stage.COMMIT:
@@ -264,7 +266,33 @@ def _upstream(_before: Moment, _after: Moment, event: Event) -> None:
 
 
 def _decide(_before: Moment, _after: Moment, event: Event) -> None:
-    _expect(bool(event.get("memo", {}).get("ledger")), "it decides no row")
+    rows: Mapping[str, Sequence[str]] = event.get("memo", {}).get("ledger", {})
+    _expect(bool(rows), "it decides no row")
+    odd = [name for name, cells in rows.items() if cells[3] != DECIDED]
+    _expect(not odd, f"a person's ruling leaves {', '.join(odd)} undecided")
+
+
+def _validated(before: Moment, _after: Moment, event: Event) -> None:
+    _expect(before.pending is None, "a step is pending")
+    _expect(before.status != RunStatus.COMPLETED, "the run is over")
+    told: Mapping[str, str] = event.get("memo", {}).get("validated", {})
+    _expect(bool(told), "it validates no review")
+    known = {
+        (r.artifact, r.artifact_digest)
+        for r in before.ended
+        if (r.stage, r.status) == (Stage.REVIEW_CODE, ReceiptStatus.CONSUMED)
+    }
+    if before.memo.get("adoptReviews"):
+        known |= set(before.memo.get("found", {}).items())
+    _expect(set(told.items()) <= known, "it validates a review that nobody handed in")
+
+
+def _checked(before: Moment, _after: Moment, event: Event) -> None:
+    RUN.follow(before.status, "work")
+    facts = event["facts"]
+    counts = facts["tree"] == facts["treeAfter"]
+    told = {check_key(facts["tree"], facts["command"]): facts["exitCode"]} if counts else {}
+    _expect(event.get("memo", {}).get("checks", {}) == told, "it remembers another result than that of its command")
 
 
 _ABORT = frozenset({"status", "outcome", "abortedAt", "abortReason", "afterFingerprint"})
@@ -327,10 +355,12 @@ RULES: Mapping[str, Rule] = {
     ),
     "committed": Rule(_committed, run=frozenset({"commitAuthorization"}), memo=_LEAVE | {"head"}),
     "allow": Rule(_allow, memo=_LEAVE),
+    "checked": Rule(_checked, memo=frozenset({"checks"})),
     "allowed": Rule(_allowed, memo=_LEAVE | {"head"}),
     "noted": Rule(_noted, memo=frozenset({"head"})),
     "upstream": Rule(_upstream, memo=frozenset({"head"})),
     "decide": Rule(_decide, memo=frozenset({"ledger"})),
+    "validated": Rule(_validated, memo=frozenset({"validated"})),
 }
 
 
@@ -357,6 +387,8 @@ def _rows(receipt: Receipt, event: Event, *, counts: bool = False) -> None:
     rows: Mapping[str, Sequence[str]] = event.get("memo", {}).get("ledger", {})
     closed = [name for name, cells in rows.items() if is_terminal(cells[3])]
     may_close = counts and receipt.role == Role.REVIEWER
+    decided = [name for name, cells in rows.items() if cells[3] == DECIDED]
+    _expect(not decided, f"the {receipt.role} decides {', '.join(decided)} of the ledger, which only a person may")
     _expect(may_close or not closed, f"the {receipt.role} settles {', '.join(closed)} of the ledger, or does it early")
 
 

@@ -192,7 +192,10 @@ def _before_commit(facts: Facts) -> Route:
         step = _step(Stage.REVIEW_CODE, facts.code.review_round)
         return Route(step, RefusedError(ErrorCode.ORCHESTRATION_REVIEW_INVALID, message))
     if facts.manual_validation:
-        message = f"{name} leaves {facts.manual_validation} manual validation(s) to a person before the commit"
+        message = (
+            f"{name} leaves {facts.manual_validation} manual validation(s) to a person before the commit; "
+            "who has done them says so: `agent-infra task validate-manual TASK --result …`"
+        )
         return Route(fault=RefusedError(ErrorCode.ORCHESTRATION_MANUAL_VALIDATION_PENDING, message))
     if facts.ledger_fault:
         return Route(fault=facts.ledger_fault)

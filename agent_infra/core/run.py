@@ -108,6 +108,8 @@ class Memo(Record):
         allowed: why a person lets the next commit pass, or null; used up by that commit.
         allowed_head: the commit that it must follow; the leave is void once HEAD has moved.
         head: where the run last saw its branch, or null while that is where it began.
+        checks: exit code of the last run of a command on a product tree, by `core.checks.check_key`.
+        validated: code reviews whose manual validation a person has done: digest by file name.
     """
 
     found: dict[str, str] = {}
@@ -125,6 +127,8 @@ class Memo(Record):
     allowed: str | None = None
     allowed_head: str | None = None
     head: str | None = None
+    checks: dict[str, int] = {}
+    validated: dict[str, str] = {}
 
 
 class State(Record):
@@ -201,7 +205,7 @@ def fold(events: Iterable[Mapping[str, Any]], *, task_id: str, head: str) -> Sta
             if pending is None:
                 raise _invalid(seq, "it closes a receipt, but none is pending")
             receipts, pending = [*receipts, pending], None
-        memo = _merged(memo, event.get("memo", {}))
+        memo = merged(memo, event.get("memo", {}))
     run |= {"pendingDelegation": pending, "receipts": receipts, "journalHead": head}
     return _validated({"run": run, "memo": memo, "seq": seq}, seq, task_id)
 
@@ -219,13 +223,16 @@ def _validated(document: Mapping[str, Any], seq: int, task_id: str) -> State:
     return state
 
 
-def _merged(memo: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Mappings are merged key by key, anything else is replaced; `control` belongs to one receipt and is replaced."""
-    merged = dict(memo)
+def merged(memo: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """What is remembered after a line: mappings are merged key by key, anything else is replaced.
+
+    `control` belongs to one receipt and is replaced.
+    """
+    after = dict(memo)
     for key, value in patch.items():
-        old = merged.get(key)
-        merged[key] = old | value if isinstance(old, dict) and isinstance(value, dict) and key != "control" else value
-    return merged
+        old = after.get(key)
+        after[key] = old | value if isinstance(old, dict) and isinstance(value, dict) and key != "control" else value
+    return after
 
 
 def _invalid(line: int, why: str) -> CorruptStateError:

@@ -1,9 +1,10 @@
 """The files in hooks folders: read one, write one whole, set one aside and put it back without ever losing it.
 
-It knows nothing about what a shim says; `hooks.py` decides which file is whose.
+It knows nothing about what a shim says but its marker; `hooks.py` decides which file is whose.
 """
 
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -15,6 +16,7 @@ from agent_infra.errors import ErrorCode, RefusedError
 
 _LARGEST_SHIM = 64 * 1024  # bytes; nothing of ours is longer
 _TEMPORARY = ".tmp"
+_MARKER = re.compile(rb"\A#![^\n]*\n# agent-infra shim [0-9]+\n")
 
 
 @contextmanager
@@ -46,6 +48,11 @@ def read_small(path: Path) -> bytes | None:
         return os.read(descriptor, _LARGEST_SHIM)
     finally:
         os.close(descriptor)
+
+
+def is_shim(path: Path) -> bool:
+    """Whether a file has our marker, whatever else it says."""
+    return _MARKER.match(read_small(path) or b"") is not None
 
 
 def put_file(path: Path, data: bytes, *, mode: int) -> None:

@@ -65,6 +65,11 @@ class Child(Protocol):
         """The identity that goes into the receipt; never used twice."""
         ...
 
+    @property
+    def pid(self) -> int:
+        """The process that leads its group."""
+        ...
+
     def wait(self, timeout: float | None = None) -> ChildResult:
         """How it ended; `TimeoutError` if it has not within `timeout` seconds."""
         ...
@@ -175,6 +180,43 @@ def start_process(
         said.close()
         raise
     return ProcessChild(child_id, process, said)
+
+
+def start_time(pid: int) -> str | None:
+    """When a process started, in the words of its system; with the number it names a process for good.
+
+    Returns:
+        `None` where no such process is.
+    """
+    try:
+        # what follows the name, which may hold anything: the 20th word is the start in ticks since boot
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19]
+    except FileNotFoundError:
+        if Path("/proc/self/stat").exists():
+            return None
+    asked = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return asked.stdout.strip() or None
+
+
+def end_orphan(pid: int, started: str | None, grace: float = GRACE_SECONDS) -> bool:
+    """End the group of a child whose driver is gone.
+
+    Args:
+        started: its start time; a process of the same number that started at another time is somebody else's.
+
+    Returns:
+        Whether it was still there.
+
+    Side effects:
+        Signals the group: TERM, then KILL for what is left after the grace.
+    """
+    if started is None or start_time(pid) != started or not _signal_group(pid, signal.SIGTERM):
+        return False
+    deadline = time.monotonic() + grace
+    while time.monotonic() < deadline and _signal_group(pid, 0):
+        time.sleep(_POLL_SECONDS)
+    _signal_group(pid, signal.SIGKILL)
+    return True
 
 
 def child_environment(environment: Mapping[str, str], task_id: str) -> dict[str, str]:

@@ -4,22 +4,24 @@ It holds a kernel lock of its own while it drives, so that whoever gets that loc
 receipt which a driver opened is an orphan.
 """
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from agent_infra.core.lifecycle import NATIVE_AGENTS, Step
 from agent_infra.core.receipts import Activation, Origin, Receipt, ReceiptStatus
 from agent_infra.core.run import RunStatus, State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
-from agent_infra.runtime.children import Child, ChildOrder, ChildResult, HeadlessClient
+from agent_infra.runtime.children import Child, ChildOrder, ChildResult, HeadlessClient, end_orphan, start_time
 from agent_infra.services import abandon as abandoning
 from agent_infra.services import brief as briefs
 from agent_infra.services import delegate, orchestrate, records
 from agent_infra.services import prepare as preparing
 from agent_infra.services.context import Context
 from agent_infra.services.outcome import Outcome
-from agent_infra.stores.atomic import locked
+from agent_infra.stores.atomic import locked, write_atomic
 from agent_infra.stores.runs import require
 from agent_infra.stores.workspace import TaskPlace
 
@@ -78,8 +80,22 @@ class Driver:
         """The lock is ours, so the child of a driver's receipt has no driver any more."""
         receipt = self._state().pending
         if receipt and receipt.origin == Origin.DRIVER:
-            # its child may be at work still, or have left half of it: that state is kept with the receipt
+            self._end_its_child()
+            # it may have left half of its work: that state is kept with the receipt
             self._abort(receipt.step, "its driver is gone", keep=True)
+
+    @property
+    def _child_file(self) -> Path:
+        """Which process the child is, for a driver that comes after a killed one."""
+        return self.context.runs.folder / "drivers" / f"{self.place.task_id}.child"
+
+    def _end_its_child(self) -> None:
+        """A child that outlived its driver must not write into the next step."""
+        try:
+            known = json.loads(self._child_file.read_text(encoding="utf-8"))
+            end_orphan(int(known["pid"]), known["started"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return  # it was killed before its child started
 
     def _step(self) -> Outcome:
         state = self._state()
@@ -111,6 +127,8 @@ class Driver:
             return outcome
         child = self.client.start(order)
         try:
+            known = {"pid": child.pid, "started": start_time(child.pid)}
+            write_atomic(self._child_file, json.dumps(known).encode())
             self.report(Progress(step, f"{step.role} at work"))
             result = _ended(child)
         finally:

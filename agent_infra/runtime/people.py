@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent_infra.core.lifecycle import NATIVE_AGENTS, Role, Step
 from agent_infra.core.receipts import Activation, Origin, ReceiptStatus
-from agent_infra.core.run import State
+from agent_infra.core.run import RunStatus, State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 from agent_infra.services import authorize, delegate, orchestrate
 from agent_infra.services import brief as briefs
@@ -78,17 +78,26 @@ def do_step(context: Context, ref: str, role: Role, sitting: Sitting) -> Outcome
     if receipt is None:
         return Outcome(state.run.status, task_id=place.task_id, run=state.run)
     path = place.folder / receipt.artifact
+    template = briefs.template_text(place.task_id, receipt).encode()
     if not path.exists():
-        write_atomic(path, briefs.template_text(place.task_id, receipt).encode())
+        write_atomic(path, template)
     while True:
         sitting.edit(path)
         try:
+            _check_written(path, template)
             delegate.complete(context, ref, delegate.Claim(CLIENT))
             break
         except RefusedError as error:
             if not sitting.again(error):
                 raise
     return _close(context, ref, receipt.role, str(receipt.child_id))
+
+
+def _check_written(path: Path, template: bytes) -> None:
+    """A template that nobody filled is no result."""
+    if path.is_file() and path.read_bytes() == template:
+        message = f"{path.name} is the template still; write what you did or found, then close the editor"
+        raise RefusedError(ErrorCode.ORCHESTRATION_ARTIFACT_INVALID, message)
 
 
 def commit_step(context: Context, ref: str, *, message: str) -> Outcome:
@@ -119,17 +128,25 @@ def _open(context: Context, ref: str, role: Role, *, commits_too: bool = False) 
     """The run with its step activated by this person; one that this person left open is taken up again."""
     place = context.active(ref)
     state = require(context.load(place), place.task_id)
+    if state.run.status == RunStatus.PAUSED:
+        pause = state.run.pause.message if state.run.pause else "no reason"
+        helps = preparing.how_to_run(place.task_id, state)
+        message = f"the run of {place.task_id} is paused: {pause}; {helps}"
+        raise RefusedError(ErrorCode.ORCHESTRATION_RUN_PAUSED, message)
     if state.pending is None:
-        _check_step(orchestrate.route_task(context, ref), role, commits_too=commits_too)
+        _check_step(place.task_id, orchestrate.route_task(context, ref), role, commits_too=commits_too)
         preparing.prepare(context, ref, preparing.Order(CLIENT))
         state = require(context.load(place), place.task_id)
     receipt = state.pending
     if receipt is None:
         return state
     if receipt.client == CLIENT:
-        _check_kind(receipt.step, role, commits_too=commits_too)
+        _check_kind(place.task_id, receipt.step, role, commits_too=commits_too)
     else:
-        message = f"{receipt.artifact} is pending for the {receipt.role} of client {receipt.client}, not for you"
+        gives_up = f"`agent-infra orchestrate abandon {place.task_id} --reason …` ends that step"
+        message = (
+            f"{receipt.artifact} is pending for the {receipt.role} of client {receipt.client}, not for you; {gives_up}"
+        )
         raise RefusedError(ErrorCode.ORCHESTRATION_DELEGATION_BUSY, message)
     if receipt.status == ReceiptStatus.PREPARED:
         native = next(name for name, of in NATIVE_AGENTS.items() if of == role)
@@ -139,23 +156,28 @@ def _open(context: Context, ref: str, role: Role, *, commits_too: bool = False) 
     return require(context.load(place), place.task_id)
 
 
-def _check_step(outcome: Outcome, role: Role, *, commits_too: bool) -> None:
+def _check_step(task_id: str, outcome: Outcome, role: Role, *, commits_too: bool) -> None:
     step: Step | None = outcome.next
     if step is None:
-        raise outcome.error or RefusedError(ErrorCode.ORCHESTRATION_RUN_NOT_RUNNING, "the run has no next step")
-    _check_kind(step, role, commits_too=commits_too)
+        reopens = f"`agent-infra orchestrate reopen {task_id} --stage STAGE --reason …` asks for another round"
+        message = f"the run of {task_id} is {outcome.status} and has no next step; {reopens}"
+        raise outcome.error or RefusedError(ErrorCode.ORCHESTRATION_RUN_NOT_RUNNING, message)
+    _check_kind(task_id, step, role, commits_too=commits_too)
 
 
-def _check_kind(step: Step, role: Role, *, commits_too: bool) -> None:
+def _check_kind(task_id: str, step: Step, role: Role, *, commits_too: bool) -> None:
     """A step is done with the command for its kind: `work`, `review` or `commit`."""
     is_commit = step.artifact == "commit"
     if step.role != role or is_commit != commits_too:
         helps = {
-            (Role.REVIEWER, False): "`agent-infra review`",
-            (Role.EXECUTOR, False): "`agent-infra work`",
-            (Role.EXECUTOR, True): "`agent-infra commit -m MESSAGE`",
+            (Role.REVIEWER, False): f"`agent-infra review {task_id}`",
+            (Role.EXECUTOR, False): f"`agent-infra work {task_id}`",
+            (Role.EXECUTOR, True): f"`agent-infra commit {task_id} -m MESSAGE`",
         }[step.role, is_commit]
-        message = f"the next step is {step.stage} round {step.round} by the {step.role}; {helps} does it"
+        message = (
+            f"the next step is {step.stage} round {step.round} by the {step.role}; {helps} does it, "
+            f"`agent-infra orchestrate status {task_id}` says why"
+        )
         raise RefusedError(ErrorCode.ORCHESTRATION_PROVENANCE_MISMATCH, message)
 
 

@@ -8,6 +8,7 @@ from agent_infra.core.run import State
 from agent_infra.errors import ErrorCode, GitError, RefusedError
 from agent_infra.services import authorize, records
 from agent_infra.services.context import Context
+from agent_infra.services.mending import mend_hooks
 from agent_infra.services.outcome import Outcome
 from agent_infra.services.prepare import check_place
 from agent_infra.stores.runs import require
@@ -27,12 +28,13 @@ def commit(context: Context, ref: str, *, message: str) -> Outcome:
     state = require(context.load(place), place.task_id)
     check_place(context, state)
     _check_open(context, state)
+    mended = mend_hooks(context, place)
     tree = state.run.commit_authorization.tree or ""
     paths = [change.path for change in context.objects.diff(records.tree_of(context, context.repo.head().oid), tree)]
     # until now the reviewed content lies in our own store alone
     context.objects.publish(tree)
     _commit_tree(context, tree, message)
-    notes = (f"committed {context.repo.head().oid}", *_take_over(context, paths))
+    notes = (*mended, f"committed {context.repo.head().oid}", *_take_over(context, paths))
     after = require(context.load(place), place.task_id)
     return Outcome(after.run.status, changed=True, task_id=place.task_id, run=after.run, notes=notes)
 

@@ -105,12 +105,16 @@ class Context:
         Raises:
             RefusedError: INVALID_TASK_REF, TASK_NOT_FOUND or a SHORT_ID code.
         """
+        length = self._short_id_length()
         try:
-            return self.workspace.resolve(ref, short_id_length=self._short_id_length())
+            return self.workspace.resolve(ref, short_id_length=length)
         except RefusedError as error:
-            if error.code != ErrorCode.TASK_NOT_FOUND or not self._has_traces(ref):
+            if error.code != ErrorCode.TASK_NOT_FOUND:
                 raise
-            return self.workspace.missing(ref)
+            task_id = self.workspace.identify(ref, short_id_length=length)
+            if not self._has_traces(task_id):
+                raise
+            return self.workspace.missing(task_id)
 
     def active(self, ref: str) -> TaskPlace:
         """The place of an active task.
@@ -121,8 +125,8 @@ class Context:
         """
         place = self.resolve(ref)
         if place.state == "missing":
-            helps = f"`agent-infra orchestrate repair {ref}` brings it back"
-            message = f"the folder of {ref} is gone, its run still guards; {helps}"
+            helps = f"`agent-infra orchestrate repair {place.task_id}` brings it back"
+            message = f"the folder of {place.task_id} is gone, but its run or its evidence is there; {helps}"
             raise RefusedError(ErrorCode.ORCHESTRATION_TASK_MISSING, message)
         if place.state != ACTIVE:
             message = f"{place.task_id} is {place.state}, expected an active task"

@@ -15,6 +15,7 @@ from agent_infra.git import control
 from agent_infra.git.snapshot import index_digest
 from agent_infra.services import records, results
 from agent_infra.services.context import Context
+from agent_infra.services.mending import mend_hooks
 from agent_infra.services.outcome import FAILED, Outcome
 from agent_infra.services.prepare import MovedError, check_place, runs_here, until_still
 from agent_infra.stores.journal import Event
@@ -128,6 +129,7 @@ def complete(context: Context, ref: str, claim: Claim) -> Outcome:
     place = context.active(ref)
     if context.load(place) is None:
         return Outcome(RunStatus.RUNNING.value, task_id=place.task_id)
+    mended = mend_hooks(context, place)  # a commit that git did not ask about can only be made anew with our hooks
 
     def decide(state: State | None) -> Event | None:
         state = require(state, place.task_id)
@@ -138,13 +140,15 @@ def complete(context: Context, ref: str, claim: Claim) -> Outcome:
         event = Completion(
             claim.stage or receipt.stage, claim.round or receipt.round, claim.artifact or receipt.artifact, claim.agent
         )
+        # a mistyped call must not pause the run, whatever the receipt's status
+        receipts.same_step(receipt, event)
+        receipts.same_agent(receipt, event)
         if receipt.status in (ReceiptStatus.ACTIVATED, ReceiptStatus.STAGE_COMPLETED):
-            receipts.same_step(receipt, event)
-            receipts.same_agent(receipt, event)
             return _taken(context, place, state, event)
         return _completed(context, receipt, event)
 
-    return _moved(context, place, "complete", decide)
+    outcome = _moved(context, place, "complete", decide)
+    return replace(outcome, notes=(*mended, *outcome.notes)) if mended else outcome
 
 
 def _taken(context: Context, place: TaskPlace, state: State, event: Completion) -> Event | None:
@@ -219,7 +223,9 @@ def seal(context: Context, ref: str, stop: Stop) -> Outcome:
     place = _place_of(context, ref, lambda receipt: receipt.child_id == stop.child_id, child_id=stop.child_id)
     if place is None:
         return _ignored(context, ref)
-    return until_still(lambda: _seal(context, place, stop, auto=ref == AUTO))
+    mended = mend_hooks(context, place)  # before the seal looks at what controls the repository
+    outcome = until_still(lambda: _seal(context, place, stop, auto=ref == AUTO))
+    return replace(outcome, notes=(*mended, *outcome.notes)) if mended else outcome
 
 
 def _seal(context: Context, place: TaskPlace, stop: Stop, *, auto: bool) -> Outcome:

@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_infra.core.lifecycle import Stage
 from agent_infra.core.run import State
 from agent_infra.errors import AgentInfraError, ErrorCode, GitError, RefusedError
 from agent_infra.services import authorize, records
@@ -175,8 +176,11 @@ def _standing(context: Context, state: State, tree: str) -> list[str]:
     run = state.run
     at = f"{state.pending.artifact} is {state.pending.status}" if state.pending else "no step is pending"
     staged = [change.name for change in context.objects.diff(records.tree_of(context, context.repo.head().oid), tree)]
+    why = "its commit comes after the approved code review"
+    if state.pending and state.pending.stage == Stage.COMMIT:
+        why = f"once its child has started, `agent-infra commit {run.task_id} -m MESSAGE` commits what was reviewed"
     return [
-        f"{run.task_id} is {run.status}, {at}: its commit comes after the approved code review",
+        f"{run.task_id} is {run.status}, {at}: {why}",
         *(f"would be committed: {path}" for path in _some(staged)),
         f"go on with it: `agent-infra orchestrate route {run.task_id}`",
         "commit something else meanwhile: `git worktree add ../elsewhere -b <branch>` and commit there, "

@@ -2,12 +2,16 @@
 
 import hashlib
 import json
+import shutil
+import sys
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from agent_infra.errors import ErrorCode, RefusedError
 from agent_infra.git import hooks
 from agent_infra.services.context import CONFIG_FILE, Context
+from agent_infra.stores import litter
 from agent_infra.stores.atomic import locked, remove_durably, write_atomic
 
 _GITIGNORE = Path(".agents/.gitignore")
@@ -30,24 +34,34 @@ class Plan:
     changes: tuple[str, ...]
 
 
+def this_program() -> str:
+    """The program that the hooks start: this very one, by its absolute path."""
+    called = Path(sys.argv[0])
+    if called.name in ("agent-infra", "git-agent-infra") and called.exists():
+        return str(called.absolute().with_name("agent-infra"))
+    beside = Path(sys.executable).with_name("agent-infra")
+    return str(beside) if beside.exists() else shutil.which("agent-infra") or str(beside)
+
+
 def plan(context: Context, *, program: str) -> Plan:
     """What is missing; changes nothing."""
     report = hooks.inspect(context.repo, program=program, template=hooks.shim_template())
     missing = [f"hook {state.name} ({state.kind})" for state in report.states if state.kind != "ours"]
+    if not report.owned and report.configured:
+        missing = [f"hooks: core.hooksPath is {report.configured}; ours go before it and call the hooks there first"]
     missing += [f"file {path}" for path in _FILES if not (context.repo.state_root / path).exists()]
-    if not hooks.are_effective(report) and report.configured:
-        missing.append(f"git looks for hooks elsewhere: core.hooksPath is {report.configured}")
     return Plan(tuple(missing))
 
 
 def init(context: Context, *, program: str) -> tuple[str, ...]:
-    """Install hooks and files; a second time changes nothing.
+    """Install hooks and files, and sweep away what killed commands left; a second time changes nothing.
 
     Raises:
-        RefusedError: INSTALL_REFUSED where `core.hooksPath` is set; nothing was changed then.
+        RefusedError: INSTALL_REFUSED where `core.hooksPath` can't be taken over; nothing was changed then.
 
     Side effects:
-        The hooks folder, `.agents/`, and a record in the common dir of what was written.
+        The hooks folder, `core.hooksPath` where it was set, `.agents/`, and a record in the common dir of what was
+        written.
     """
     with locked(context.runs.lock_path, wait=context.lock_wait):
         # hooks first: their refusal must leave everything as it was
@@ -61,7 +75,15 @@ def init(context: Context, *, program: str) -> tuple[str, ...]:
                 done.append(f"wrote {path}")
         if written != _written(context):
             write_atomic(_record_path(context), json.dumps(written, indent=2).encode() + b"\n")
-    return tuple(done)
+        swept = left_over(context)
+        litter.sweep(swept)
+    return (*done, *(f"swept away {path}, left by a killed command" for path in swept))
+
+
+def left_over(context: Context) -> tuple[Path, ...]:
+    """What killed commands left more than an hour ago."""
+    now = datetime.fromisoformat(context.now()).timestamp()
+    return litter.find(context.repo.common_dir, context.repo.state_root, before=now - litter.LITTER_AGE)
 
 
 def uninstall(context: Context) -> tuple[str, ...]:
@@ -71,7 +93,7 @@ def uninstall(context: Context) -> tuple[str, ...]:
         RefusedError: INSTALL_REFUSED while a run guards: lifting the guard must be said, not slip through.
 
     Side effects:
-        The hooks folder and `.agents/`. Journals and evidence stay.
+        The hooks folder, `core.hooksPath` and `.agents/`. Journals and evidence stay.
     """
     with locked(context.runs.lock_path, wait=context.lock_wait):
         guards = [guard.task_id for guard in context.runs.guards()]
@@ -81,17 +103,21 @@ def uninstall(context: Context) -> tuple[str, ...]:
             raise RefusedError(ErrorCode.INSTALL_REFUSED, message)
         done = list(hooks.uninstall(context.repo))
         for name, digest in _written(context).items():
-            done += _remove(context.repo.state_root / name, digest, name)
+            done += _remove(context, name, digest)
         remove_durably(_record_path(context))
     return tuple(done)
 
 
-def _remove(path: Path, digest: str, name: str) -> list[str]:
-    """Take away what init wrote, unless a person has changed it or tasks need it."""
+def _remove(context: Context, name: str, digest: str) -> list[str]:
+    """Take away what init wrote, unless a person has changed or committed it, or tasks need it."""
+    path = context.repo.state_root / name
     if not path.is_file():
         return []
     if _digest(path.read_bytes()) != digest:
         return [f"kept {name}: it was changed"]
+    listed = context.repo.run("ls-files", "--", name, cwd=context.repo.state_root, check=False)
+    if listed.stdout.strip():
+        return [f"kept {name}: it is committed; `git rm {name}` removes it"]
     if name == str(_GITIGNORE) and (path.parent / "workspace").exists():
         return [f"kept {name}: it hides the task folders"]
     remove_durably(path)

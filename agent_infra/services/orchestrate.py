@@ -2,21 +2,23 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from agent_infra.core import ledger as ledgers
 from agent_infra.core import receipts
-from agent_infra.core.facts import Situation, gather, receipt_rows, remembered
+from agent_infra.core.facts import Situation, counted, gather
 from agent_infra.core.lifecycle import STAGES_OF_FLOW, Flow, Stage, Step
 from agent_infra.core.receipts import ReceiptStatus
 from agent_infra.core.routing import Route, route
+from agent_infra.core.rulings import said
 from agent_infra.core.run import RUN, Baseline, CommitAuthorization, Ended, Memo, Pause, Run, RunStatus, State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 from agent_infra.git.repo import Head
-from agent_infra.services import records
+from agent_infra.services import authorize, records
 from agent_infra.services.context import Context, check_task
+from agent_infra.services.mending import mend_hooks
 from agent_infra.services.outcome import Outcome, failed
 from agent_infra.stores.artifacts import digests, read_task
 from agent_infra.stores.journal import GENESIS, Event
@@ -75,9 +77,10 @@ def begin(context: Context, ref: str, wish: Beginning) -> Outcome:
     """
     place = context.active(ref)
     state = context.load(place)
-    if state is None or state.run.ended:
-        return _begin_anew(context, place, state, wish)
-    return _resume(context, place, wish)
+    anew = state is None or state.run.ended
+    outcome = _begin_anew(context, place, state, wish) if anew else _resume(context, place, wish)
+    mended = mend_hooks(context, place)
+    return replace(outcome, notes=(*outcome.notes, *mended)) if mended else outcome
 
 
 def _begin_anew(context: Context, place: TaskPlace, before: State | None, wish: Beginning) -> Outcome:
@@ -131,7 +134,7 @@ def _begin_anew(context: Context, place: TaskPlace, before: State | None, wish: 
         changed,
         place.task_id,
         state.run if state else None,
-        notes=_neighbours(context, place.task_id, head.branch),
+        notes=_unguarded(context) + _neighbours(context, place.task_id, head.branch),
     )
 
 
@@ -146,6 +149,15 @@ def _flow_of(fields: Mapping[str, str]) -> Flow:
     """The flow that task.md asks for, full without a word."""
     wanted = fields.get("flow", "")
     return Flow(wanted) if wanted in set(Flow) else Flow.FULL
+
+
+def _unguarded(context: Context) -> tuple[str, ...]:
+    """A warning where git will not ask us, said at the start and not only before the commit."""
+    try:
+        authorize.check_hooks(context)
+    except AgentInfraError as error:
+        return (f"nothing guards the branch yet: {error.message}",)
+    return ()
 
 
 def _neighbours(context: Context, task_id: str, branch: str | None) -> tuple[str, ...]:
@@ -216,7 +228,7 @@ def status(context: Context, ref: str) -> Outcome:
     """
     place = context.active(ref)
     state = require(context.load(place), place.task_id)
-    notes = records.waiting_notes(state, context.now())
+    notes = records.waiting_notes(state, context.now()) + said(state)
     step: Step | None = None
     if state.run.status != RunStatus.COMPLETED:
         present = Present(context, place, state)
@@ -255,7 +267,7 @@ def advance(context: Context, ref: str) -> Outcome:
             run=patch,
             receipt=receipts.changes(receipt, consumed),
             close=True,
-            memo={"control": {}, "ledger": remembered(receipt_rows(receipt))},
+            memo={"control": {}, "ledger": counted(receipt, state.memo.ledger)},
             facts={"drift": drift} if drift else None,
         )
 

@@ -4,21 +4,24 @@ Snapshots are taken before the lock; under it the run must not have moved, or th
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_infra.core import clients
 from agent_infra.core.facts import input_names
-from agent_infra.core.lifecycle import Stage, Step
+from agent_infra.core.lifecycle import Role, Stage, Step
 from agent_infra.core.receipts import Input, PathChange, Receipt
 from agent_infra.core.run import RunStatus, State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 from agent_infra.git import control
 from agent_infra.git.snapshot import index_digest
 from agent_infra.services import authorize, records
+from agent_infra.services.checks import check_required
 from agent_infra.services.context import Context
+from agent_infra.services.mending import mend_hooks
 from agent_infra.services.orchestrate import Present
 from agent_infra.services.outcome import Outcome
+from agent_infra.stores.atomic import remove_durably
 from agent_infra.stores.journal import Event
 from agent_infra.stores.runs import require
 from agent_infra.stores.workspace import TaskPlace
@@ -75,7 +78,9 @@ def prepare(context: Context, ref: str, order: Order) -> Outcome:
         message = f"client {client.id} can't be orchestrated {kind}"
         raise RefusedError(ErrorCode.ORCHESTRATION_CLIENT_UNSUPPORTED, message)
     place = context.active(ref)
-    return until_still(lambda: _prepare(context, place, order))
+    mended = mend_hooks(context, place)
+    outcome = until_still(lambda: _prepare(context, place, order))
+    return replace(outcome, notes=(*mended, *outcome.notes)) if mended else outcome
 
 
 def _prepare(context: Context, place: TaskPlace, order: Order) -> Outcome:
@@ -88,17 +93,20 @@ def _prepare(context: Context, place: TaskPlace, order: Order) -> Outcome:
     if answer.step is None:
         raise answer.fault or RefusedError(ErrorCode.ORCHESTRATION_RUN_NOT_RUNNING, "there is no next step")
     event, notes = _preparation(present, answer.step, order)
+    aside: list[str] = []
 
     def decide(now_state: State | None) -> Event | None:
         if require(now_state, place.task_id).seq != state.seq:
             raise MovedError
         _check_free(context, place)
+        aside.extend(_clear_the_desk(context, place, answer.step) if answer.step else ())
         return event
 
     after, changed = context.change(place, decide)
     after = require(after, place.task_id)
     if after.pending is None:  # nothing was left to commit
         return records.settled(context, place, after, changed=changed, notes=notes)
+    notes += tuple(aside)
     records.show_active(context, place, after)
     return Outcome(after.run.status, changed, place.task_id, after.run, answer.step, notes=notes)
 
@@ -108,15 +116,34 @@ def _preparable(context: Context, place: TaskPlace) -> State:
     state = context.load(place)
     if state is None or state.run.status != RunStatus.RUNNING:
         found = state.run.status if state else "not begun"
-        message = (
-            f"the run of {place.task_id} is {found}, expected running; `agent-infra orchestrate begin {place.task_id}`"
-        )
+        message = f"the run of {place.task_id} is {found}, expected running; {how_to_run(place.task_id, state)}"
         raise RefusedError(ErrorCode.ORCHESTRATION_RUN_NOT_RUNNING, message)
     check_place(context, state)
     if state.pending:
         raise busy(place.task_id, state.pending)
     _check_free(context, place)
     return state
+
+
+def how_to_run(task_id: str, state: State | None) -> str:
+    """The command that makes a run running."""
+    verb = "begin"
+    if state and state.pending and state.memo.faulty == state.pending.id:
+        verb = "abandon"
+    elif state and state.run.status == RunStatus.COMPLETED and not state.run.ended:
+        verb = "reopen"
+    options = {"abandon": " --reason …", "reopen": " --stage STAGE --reason …"}.get(verb, "")
+    return f"`agent-infra orchestrate {verb} {task_id}{options}`"
+
+
+def _clear_the_desk(context: Context, place: TaskPlace, step: Step) -> tuple[str, ...]:
+    """A reviewer writes its own verdict: what an aborted one left under that name is kept aside."""
+    path = place.folder / step.artifact
+    if step.role != Role.REVIEWER or not path.is_file():
+        return ()
+    kept = records.set_aside(context, place, step.artifact, path.read_bytes())
+    remove_durably(path)
+    return (f"{step.artifact} lay there from an earlier try; it is kept as {kept}",)
 
 
 def check_place(context: Context, state: State) -> None:
@@ -127,12 +154,15 @@ def check_place(context: Context, state: State) -> None:
     """
     here = context.here
     if state.run.worktree != here:
-        message = f"the run belongs to worktree {state.run.worktree}, this is {here}; call from there"
+        ends = f"`agent-infra orchestrate end {state.run.task_id} --reason …`"
+        message = f"the run belongs to worktree {state.run.worktree}, this is {here}; call from there, or {ends}"
         raise RefusedError(ErrorCode.ORCHESTRATION_WORKTREE_MISMATCH, message)
     branch = context.repo.head().branch
     if state.run.branch != branch:
         wanted, found = state.run.branch or "a detached HEAD", branch or "a detached HEAD"
-        message = f"the run belongs to {wanted}, but {found} is checked out; switch back, or `orchestrate end` the run"
+        back = f"`git switch {state.run.branch}`" if state.run.branch else "`git switch --detach`"
+        ends = f"`agent-infra orchestrate end {state.run.task_id} --reason …`"
+        message = f"the run belongs to {wanted}, but {found} is checked out; {back}, or {ends}"
         raise RefusedError(ErrorCode.ORCHESTRATION_BRANCH_MISMATCH, message)
 
 
@@ -174,6 +204,7 @@ def _preparation(present: Present, step: Step, order: Order) -> tuple[Event, tup
     notes: tuple[str, ...] = ()
     facts: dict[str, Any] = {}
     if step.stage is Stage.COMMIT:
+        check_required(present.situation, present.product)
         authorization, paths = authorize.issue(present)
         if not paths:
             return authorize.nothing_to_commit(state), ("HEAD has what was reviewed already; nothing to commit",)

@@ -20,6 +20,7 @@ from agent_infra.git.repo import discover, display_path
 from agent_infra.services.context import Context
 from agent_infra.services.outcome import Outcome
 from agent_infra.stores.artifacts import read_all
+from agent_infra.stores.atomic import write_atomic
 from agent_infra.stores.journal import Event
 from agent_infra.stores.runs import render_view, require, write_active
 from agent_infra.stores.workspace import TaskPlace
@@ -104,6 +105,18 @@ def pause_for(
     state, changed = context.change(place, decide)
     run = require(state, place.task_id).run
     return Outcome(run.status, changed, place.task_id, run, notes=error.notes)
+
+
+def set_aside(context: Context, place: TaskPlace, name: str, data: bytes) -> Path:
+    """Keep an odd or left-over file of a task where nothing reads it.
+
+    Side effects:
+        A file in the common dir's `logs/`; the one in the task folder is the caller's business.
+    """
+    stamp = context.now().replace(":", "").replace(".", "")
+    path = context.runs.folder / "logs" / f"{place.task_id}-{stamp}-{name}"
+    write_atomic(path, data)
+    return path
 
 
 def with_abort(state: State, event: Event, *, reason: str, now: str) -> Event:

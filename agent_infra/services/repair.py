@@ -1,7 +1,6 @@
 """`repair`: view and evidence from the journal, a lost journal and lost documents from the evidence."""
 
 import json
-from pathlib import Path
 
 from agent_infra.core.artifacts import parse_artifact_name
 from agent_infra.errors import CorruptStateError, ErrorCode, RefusedError
@@ -75,7 +74,7 @@ def _bring_back_journal(context: Context, place: TaskPlace, kept: dict[str, byte
     except CorruptStateError:
         if "journal.jsonl" not in kept:
             raise
-        aside = _aside(context, place, "journal.jsonl", journal.path.read_bytes())
+        aside = records.set_aside(context, place, "journal.jsonl", journal.path.read_bytes())
         write_atomic(journal.path, kept["journal.jsonl"])
         return [f"the journal was restored from the evidence; the odd one is {aside}"]
     if "journal.jsonl" not in kept:
@@ -88,7 +87,7 @@ def _bring_back_journal(context: Context, place: TaskPlace, kept: dict[str, byte
     if known.heads[: len(ours)] != ours:
         if _shown_head(place) not in known.heads:
             return []  # evidence of another clone: this journal and its view agree with each other
-        aside = _aside(context, place, "journal.jsonl", journal.path.read_bytes())
+        aside = records.set_aside(context, place, "journal.jsonl", journal.path.read_bytes())
         notes.append(f"the journal differed from the evidence and from orchestration.json; the odd one is {aside}")
     write_atomic(journal.path, kept["journal.jsonl"])
     return notes
@@ -129,14 +128,6 @@ def _set_aside_odd_view(context: Context, place: TaskPlace) -> list[str]:
     except CorruptStateError:
         if not place.view.is_file() or place.view.is_symlink():
             raise
-        aside = _aside(context, place, "orchestration.json", place.view.read_bytes())
+        aside = records.set_aside(context, place, "orchestration.json", place.view.read_bytes())
         return [f"orchestration.json was rebuilt from the journal; the odd one is {aside}"]
     return [] if view is not None else ["orchestration.json was rebuilt from the journal"]
-
-
-def _aside(context: Context, place: TaskPlace, name: str, data: bytes) -> Path:
-    """Keep an odd file where nothing reads it."""
-    stamp = context.now().replace(":", "").replace(".", "")
-    path = context.runs.folder / "logs" / f"{place.task_id}-{stamp}-{name}"
-    write_atomic(path, data)
-    return path

@@ -132,7 +132,9 @@ def _from_snapshot(context: Context, watches: tuple[Watch, ...]) -> tuple[str, .
     """Edits that a run has in a snapshot can come back from it, as they were then."""
     states = [w.entry.state for w in watches if w.entry.state and w.entry.state.run.worktree == context.here]
     for state in states:
-        tree, when = _newest_snapshot(state)
+        tree, when, head = _newest_snapshot(state)
+        if head != context.repo.head().oid:
+            continue  # what was committed since would be undone, not brought back
         try:
             objects = context.objects
             product = objects.product(tree)
@@ -145,12 +147,12 @@ def _from_snapshot(context: Context, watches: tuple[Watch, ...]) -> tuple[str, .
     return ()
 
 
-def _newest_snapshot(state: State) -> tuple[str, str]:
-    """The tree of the last snapshot of a run, and when it was taken."""
+def _newest_snapshot(state: State) -> tuple[str, str, str | None]:
+    """The tree of the last snapshot of a run, when it was taken, and what HEAD was then."""
     receipt = state.pending
     if receipt is not None:
-        return receipt.before_fingerprint, receipt.created_at
+        return receipt.before_fingerprint, receipt.created_at, receipt.head_before
     for receipt in reversed(state.run.receipts):
-        if receipt.after_fingerprint:
-            return receipt.after_fingerprint, receipt.sealed_at or receipt.created_at
-    return state.memo.begun_tree, state.run.created_at
+        if receipt.after_fingerprint and receipt.sealed_at:
+            return receipt.after_fingerprint, receipt.sealed_at, receipt.head_after
+    return state.memo.begun_tree, state.run.created_at, state.run.baseline.head

@@ -116,7 +116,8 @@ def _parse_line(line: bytes, number: int, prev: str) -> dict[str, Any]:
 
 
 def _invalid(line: int, why: str) -> CorruptStateError:
-    message = f"line {line} of the journal is not valid: {why}; `orchestrate repair` can restore it from the evidence"
+    helps = "`agent-infra orchestrate repair TASK` can restore it from the evidence"
+    message = f"line {line} of the journal is not valid: {why}; {helps}"
     return CorruptStateError(ErrorCode.ORCHESTRATION_JOURNAL_INVALID, message)
 
 

@@ -71,20 +71,29 @@ class Workspace:
             RefusedError: INVALID_TASK_REF, a SHORT_ID code, or TASK_NOT_FOUND.
             CorruptStateError: ORCHESTRATION_ARTIFACT_INVALID where the folder is a symlink.
         """
+        task_id = self.identify(ref, short_id_length=short_id_length)
+        place = self.find(task_id)
+        if ref != task_id and place.state != ACTIVE:
+            message = f"short id {ref} names {task_id}, which is {place.state}; use the full id"
+            raise RefusedError(ErrorCode.SHORT_ID_STALE, message)
+        return place
+
+    def identify(self, ref: str, *, short_id_length: int = 2) -> str:
+        """The full id that a reference means, whether or not such a task lies anywhere.
+
+        Raises:
+            RefusedError: INVALID_TASK_REF or a SHORT_ID code.
+        """
         parsed = tasks.parse_task_ref(ref)
         if isinstance(parsed, str):
-            return self.find(parsed)
+            return parsed
         ids = tasks.parse_registry(self._registry_bytes(), short_id_length)
         if parsed >= 10**short_id_length:
             message = f"short id {parsed} is above {10**short_id_length - 1}, the largest of {short_id_length} digits"
             raise RefusedError(ErrorCode.SHORT_ID_CAPACITY_EXCEEDED, message)
         if parsed not in ids:
             raise RefusedError(ErrorCode.SHORT_ID_NOT_FOUND, f"no active task has the short id {parsed}")
-        place = self.find(ids[parsed])
-        if place.state != ACTIVE:
-            message = f"short id {parsed} names {place.task_id}, which is {place.state}; use the full id"
-            raise RefusedError(ErrorCode.SHORT_ID_STALE, message)
-        return place
+        return ids[parsed]
 
     def find(self, task_id: str) -> TaskPlace:
         """The place of a task by its full id; hot states first, then the archive, newest first.

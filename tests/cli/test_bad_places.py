@@ -1,13 +1,15 @@
 """Places that cannot be written and arguments that are no text: a code and a sentence, and nothing changes."""
 
 import os
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from agent_infra.stores.atomic import locked
-from tests.support.world import OTHER, TASK, World, check_answer
+from tests.support.world import OTHER, PROGRAM, TASK, World, check_answer
 
 FOLDER = f".agents/workspace/active/{TASK}"
 
@@ -239,3 +241,17 @@ def test_leftover_git_variables_mean_nothing(world: World, monkeypatch: pytest.M
     monkeypatch.setenv("GIT_DIR", str(world.base / "nowhere"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(world.base / "index"))
     assert world.ok("status")["status"] == "running"
+
+
+@pytest.mark.parametrize("redirect", [">/dev/full", ">&-"], ids=["a full disk", "closed"])
+def test_an_answer_that_nobody_can_read(world: World, redirect: str) -> None:
+    """What was recorded stands, and no traceback is shown."""
+    world.begun()
+    argv = f"exec {shlex.quote(str(PROGRAM))} orchestrate prepare {TASK} --client claude-code {redirect}"
+    done = subprocess.run(
+        ["sh", "-c", argv], cwd=world.root, env=world.environment(), capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert done.returncode == (1 if "full" in redirect else 0)
+    assert world.pending()["status"] == "prepared"

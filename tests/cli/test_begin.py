@@ -217,3 +217,12 @@ def test_a_config_broken_later_stops_nothing(world: World) -> None:
     world.write(".agents/config.toml", "[broken\n")
     world.step()
     assert world.ok("status")["run"]["stepCount"] == 1
+
+
+def test_a_run_that_nothing_guards_is_said_at_once(world: World) -> None:
+    """Without our hooks git would let every commit pass; the person hears it before the work, not after it."""
+    world.task()
+    assert "nothing guards the branch yet" in world.ok("begin").notes
+    assert world.call("init", "--yes").exit == 0
+    world.ok("end", "--reason", "again, with hooks")
+    assert "nothing guards" not in world.ok("begin").notes

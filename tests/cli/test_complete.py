@@ -203,3 +203,39 @@ def test_a_step_needs_a_readable_task(world: World) -> None:
     assert "Activity Log" in answer.message
     path.write_text(kept)
     assert world.complete(step).exit == 0
+
+
+def test_what_an_aborted_reviewer_left_approves_nothing(world: World) -> None:
+    """The next reviewer writes its own verdict; the one that lay there is kept aside."""
+    world.begun()
+    world.step()
+    step = world.activated()
+    world.work(step)
+    assert world.complete(step).exit == 0
+    world.ok("abandon", "--reason", "it touched code")
+    left = (world.folder() / step["artifact"]).read_bytes()
+    answer = world.ok("prepare", "--client", "claude-code")
+    assert answer["next"]["artifact"] == step["artifact"]
+    assert "kept as" in answer.notes
+    assert not (world.folder() / step["artifact"]).exists()
+    assert left in [path.read_bytes() for path in (world.common / "logs").iterdir()]
+    world.start("reviewer")
+    assert world.complete(step).code == "ARTIFACT_NOT_FOUND"
+    world.work(step)
+    assert world.complete(step).exit == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        pytest.param({"agent": "nobody"}, "DELEGATION_AGENT_MISMATCH", id="agent"),
+        pytest.param({"round": "2"}, "DELEGATION_STAGE_MISMATCH", id="round"),
+    ],
+)
+def test_a_mistyped_call_pauses_nothing(world: World, changes: dict[str, str], code: str) -> None:
+    """Also while the receipt is only prepared, where a well-typed one would pause the run."""
+    world.begun()
+    step = world.prepare()
+    answer = world.complete(step, **changes)
+    assert (answer.exit, answer.code) == (1, code)
+    assert world.run()["status"] == "running"

@@ -118,6 +118,7 @@ def test_what_an_aborted_reviewer_closed_is_not_settled(world: World) -> None:
     world.ok("abandon", "--reason", "the reviewer was interrupted")
     again = world.activated()
     assert again["artifact"] == step["artifact"]
+    world.review("analysis", 2, of="analysis-r2.md")
     assert world.complete(again).exit == 0
     world.stop("reviewer")
     world.ok("advance")

@@ -32,6 +32,17 @@ def test_a_vanished_task_folder_comes_back(world: World, how: str) -> None:
     assert world.complete(step).exit == 0
 
 
+def test_a_vanished_task_is_known_by_its_short_id(world: World) -> None:
+    """The registry still has the number, so the way back is named for it too."""
+    world.begun()
+    (world.folder().parent / ".short-ids.json").write_text('{"version": 1, "ids": {"07": "' + TASK + '"}}')
+    world.step()
+    shutil.rmtree(world.folder())
+    assert f"repair {TASK}" in world.refused("ORCHESTRATION_TASK_MISSING", "status", task="7").message
+    assert world.ok("repair", task="#7")["taskId"] == TASK
+    assert (world.folder() / "task.md").exists()
+
+
 def test_a_vanished_task_can_be_ended(world: World) -> None:
     """The guard must not outlive the wish to go on."""
     walked(world)

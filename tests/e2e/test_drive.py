@@ -215,10 +215,9 @@ def test_a_killed_driver_leaves_an_orphan_that_the_next_one_aborts(world: World)
     orphans = sleepers(world)
     assert orphans
     assert world.verb("status").json["run"]["pendingDelegation"]["status"] == "activated"
-    for pid in orphans:
-        os.kill(pid, signal.SIGKILL)
     (world.root / "started").unlink()
     answer = drive(world, script(world))
+    assert not sleepers(world), "a child that outlived its driver could write into the next step"
     assert "analysis round 1: its driver is gone" in answer.err
     orphaned, redone = world.view()["receipts"][:2]
     assert (orphaned["status"], redone["status"]) == ("aborted", "consumed")

@@ -144,17 +144,53 @@ def test_files_that_were_there_are_not_ours(world: World) -> None:
     assert (world.root / ".agents/config.toml").read_text() == ""
 
 
-@pytest.mark.parametrize("path", [".husky", "/etc/hooks", "../shared"])
-def test_a_hooks_path_of_somebody_else_is_refused_with_nothing_changed(world: World, path: str) -> None:
+@pytest.mark.parametrize("path", [".husky/_", "/etc/hooks", "../shared"])
+def test_a_hooks_path_of_somebody_else_is_put_back(world: World, path: str) -> None:
+    """`--check` names it; ours takes its place; uninstall leaves every byte as it was."""
     world.git("config", "core.hooksPath", path)
+    before = files(world)
+    answer = world.cli("init", "--check", check=False)
+    assert answer.code == 1
+    assert path in answer.out
+    assert files(world) == before
+    assert path in world.cli("init", "--yes").out
+    assert world.cli("init", "--check").code == 0
+    assert path in world.cli("uninstall").out
+    assert files(world) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("[core]\n  hookspath=.husky/_ ; ours\n\tbare = false # why\n", id="as a person writes it"),
+        pytest.param('[Core]\nHooksPath\t= ".husky/_"\n[core]\n\n[user]\nname = x', id="no line break at the end"),
+    ],
+)
+def test_the_config_file_is_put_back_byte_for_byte(world: World, text: str) -> None:
+    """Also where git would write the line in another way; a setting that came meanwhile stays."""
+    config = world.root / ".git/config"
+    config.write_text(text)
+    before = files(world)
+    world.cli("init", "--yes")
+    assert world.cli("init", "--check").code == 0
+    world.cli("uninstall")
+    assert files(world) == before
+    world.cli("init", "--yes")
+    world.git("config", "user.email", "new@example.org")
+    world.cli("uninstall")
+    assert world.git("config", "core.hooksPath").out == ".husky/_\n"
+    assert world.git("config", "user.email").out == "new@example.org\n"
+
+
+def test_a_hooks_path_of_one_worktree_alone_is_refused_with_nothing_changed(world: World) -> None:
+    world.git("config", "extensions.worktreeConfig", "true")
+    world.git("config", "--worktree", "core.hooksPath", ".husky")
     before = files(world)
     answer = world.cli("init", "--yes", check=False)
     assert answer.code == 1
     assert "INSTALL_REFUSED" in answer.err
-    assert "core.hooksPath" in answer.err
-    assert path in answer.err
+    assert "core.hooksPath is .husky" in answer.err
     assert files(world) == before
-    assert world.cli("init", "--check", check=False).code == 1
 
 
 def test_a_hooks_path_set_later_is_noticed(world: World) -> None:

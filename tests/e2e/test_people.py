@@ -202,7 +202,7 @@ def test_a_person_whose_commit_was_refused_tries_again(
     moved.unlink()
     code, said = terminal(world, "work", TASK, env=editor(world, "true")).end()
     assert code == 1, said
-    assert "agent-infra commit -m MESSAGE" in said
+    assert f"agent-infra commit {TASK} -m MESSAGE" in said
     assert not (world.folder() / "commit").exists()
     code, said = terminal(world, "commit", TASK, "-m", "fix: sum").end()
     assert code == 0, said
@@ -227,3 +227,23 @@ def test_an_artifact_written_before_is_not_overwritten_by_the_template(world: Wo
     code, said = next_round.end()
     assert code in {0, 1}, said
     assert draft.read_text() == artifact_text(Step(Stage.ANALYSIS, 1, "analysis.md"))
+
+
+def test_a_template_that_nobody_filled_is_no_result(world: World) -> None:
+    """Closing the editor at once is not work; the person is asked again."""
+    session = terminal(world, "work", TASK, env=editor(world, "true", typed(world, "a.md", "# what I found\n")))
+    session.until("is the template still")
+    session.until("open the editor again")
+    session.type("y")
+    code, said = session.end()
+    assert code == 0, said
+
+
+def test_a_paused_run_is_said_before_the_editor_opens(world: World) -> None:
+    """Nobody writes a review for nothing."""
+    assert world.verb("pause", "--code", "LUNCH", "--message", "back soon").code == 0
+    code, said = terminal(world, "work", TASK, env=editor(world, "true")).end()
+    assert code == 1, said
+    assert "back soon" in said
+    assert f"agent-infra orchestrate begin {TASK}" in said
+    assert not (world.root.parent / "editor/saw-1").exists()

@@ -333,6 +333,7 @@ def test_shims_in_our_own_folder_find_the_repository(world):
     ours.mkdir(parents=True)
     shutil.copy2(world.hooks / "pre-commit", ours / "pre-commit")
     world.git("config", "core.hooksPath", str(ours))
+    (ours.parent / "objects").mkdir()  # those of the snapshots
     world.guard()
     world.stage()
     world.answers(1)
@@ -753,22 +754,140 @@ def test_cut_off_between_moving_and_writing(world, monkeypatch):
     assert not world.moved.exists()
 
 
+def custom(world, name, text, folder="their hooks"):
+    """A hook in the folder that `core.hooksPath` names."""
+    return write_script(world.root / folder / name, text)
+
+
 @pytest.mark.parametrize("scope", ["--local", "--global"])
-def test_hooks_path_of_somebody_else_is_refused(world, tmp_path, monkeypatch, scope):
-    """Where git looks elsewhere, installing says what is set and where, and changes nothing."""
+@pytest.mark.parametrize("absolute", [False, True], ids=["relative", "absolute"])
+def test_hooks_path_of_somebody_else(world, tmp_path, monkeypatch, scope, absolute):
+    """Ours takes its place and calls it first; uninstall sets it back, and every file is as it was."""
     config = tmp_path / "global config"
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
-    world.git("config", scope, "core.hooksPath", ".husky/_")
+    config.touch()
+    world.git("config", "user.name", "x")
+    world.git("config", scope, "core.hooksPath", str(world.root / "their hooks") if absolute else "their hooks")
     earlier(world)
+    custom(world, "pre-commit", '#!/bin/sh\necho "$0 $#" >>order\n')
+    custom(world, "prepare-commit-msg", '#!/bin/sh\necho "$0 $2" >>order\n')
+    custom(world, "pre-push", "#!/bin/sh\ncat >pushed\nexit 3\n")
+    before = tree(world.root), config.read_bytes()
+    world.install()
+    assert hooks.are_effective(world.inspect())
+    assert world.install() == ()
+    world.guard()
+    world.stage()
+    world.git("commit", "-q", "-m", "x")
+    assert (world.root / "order").read_text().replace(f"{world.root}/", "").splitlines() == [
+        "their hooks/pre-commit 0",
+        "their hooks/prepare-commit-msg message",
+    ]
+    assert world.calls()[0][1] == "pre-commit"
+    world.git("init", "-q", "--bare", "../bare.git")
+    world.git("push", "-q", "../bare.git", "main", code=1)
+    assert "refs/heads/main" in (world.root / "pushed").read_text()
+    hooks.uninstall(world.repo)
+    after = tree(world.root)
+    names = [name for name in before[0] if name.startswith((".git/config", ".git/hooks", "their hooks"))]
+    assert {name: before[0][name] for name in names} == {name: after[name] for name in names}
+    assert not (world.root / ".git" / "agent-infra" / "hooks").exists()
+    assert config.read_bytes() == before[1]
+
+
+def test_hooks_path_and_a_refusal_of_theirs(world):
+    """A hook of the previous folder that says no is asked first, and ours is not asked any more."""
+    world.git("config", "core.hooksPath", "theirs")
+    custom(world, "commit-msg", '#!/bin/sh\nread -r said <"$1"\n[ "$said" = fix ]\n', folder="theirs")
+    world.install()
+    world.guard()
+    world.stage()
+    world.git("commit", "-q", "-m", "x", code=1)
+    assert [call[1] for call in world.calls()] == ["pre-commit"]
+    world.git("commit", "-q", "-m", "fix")
+
+
+def test_hooks_path_and_a_hook_that_comes_later(world, tmp_path):
+    """A hook that is written or dropped in the previous folder after installing counts, in each worktree its own."""
+    world.git("config", "core.hooksPath", "theirs")
+    world.install()
+    world.git("commit", "-q", "--allow-empty", "-m", "first")
+    world.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "linked"))
+    custom(world, "post-checkout", "#!/bin/sh\ntouch checked\n", folder="theirs")
+    custom(world, "reference-transaction", '#!/bin/sh\necho "$1 $(cat)" >>moves\n', folder="theirs")
+    world.git("checkout", "-q", "-b", "x")
+    assert (world.root / "checked").exists()
+    assert "refs/heads/x" in (world.root / "moves").read_text()
+    world.git("checkout", "-q", "-b", "y", cwd=tmp_path / "linked")
+    assert not (tmp_path / "linked" / "checked").exists()
+
+
+def test_hooks_path_set_again(world):
+    """Whoever sets the path that was there before ours is put right; a path that nobody knows is left."""
+    world.git("config", "core.hooksPath", "theirs")
+    world.install()
+    before = tree(world.root / ".git")
+    program = {"program": world.program, "template": hooks.shim_template()}
+    assert hooks.mend(world.repo, **program) == ()
+    world.git("config", "core.hooksPath", "theirs")
+    assert "theirs" in hooks.mend(world.repo, **program)[0]
+    assert tree(world.root / ".git") == before
+    world.git("config", "core.hooksPath", "elsewhere")
+    assert hooks.mend(world.repo, **program) == ()
+    assert not hooks.are_effective(world.inspect())
+
+
+@pytest.mark.parametrize("kind", ["environment", "parameters", "worktree", "twice", "empty", "included"])
+def test_hooks_path_that_cannot_be_taken_over(world, monkeypatch, kind):
+    """Where a file can't do it, or not for the whole repository, installing says why and changes nothing."""
+    if kind == "environment":
+        for name, value in {"COUNT": "1", "KEY_0": "core.hookspath", "VALUE_0": "theirs"}.items():
+            monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    elif kind == "parameters":
+        monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'core.hooksPath'='theirs'")
+    elif kind == "worktree":
+        world.git("config", "extensions.worktreeConfig", "true")
+        world.git("config", "--worktree", "core.hooksPath", "theirs")
+    elif kind == "included":
+        (world.root / ".git" / "more").write_text("[core]\n\thooksPath = theirs\n")
+        world.git("config", "include.path", "more")
+    else:
+        for value in ["theirs", "others"] if kind == "twice" else [""]:
+            world.git("config", "--add", "core.hooksPath", value)
     before = tree(world.root / ".git")
     with pytest.raises(AgentInfraError) as refused:
         world.install()
     assert refused.value.code is ErrorCode.INSTALL_REFUSED
-    assert ".husky/_" in refused.value.message
-    assert (".git/config" if scope == "--local" else str(config)) in refused.value.message
+    assert "core.hooksPath" in refused.value.message
+    assert "nothing was changed" in refused.value.message
     assert tree(world.root / ".git") == before
-    assert not (world.root / ".husky").exists()
-    assert not hooks.are_effective(world.inspect())
+
+
+def test_a_manager_over_our_shim(world):
+    """A known manager's hook over ours is set aside and called; its name for ours goes, an older one of it stays."""
+    mark = "# File generated by pre-commit: https://pre-commit.com\n"
+    write_script(world.hooks / "pre-commit", f"#!/bin/sh\n{mark}touch ran\n")
+    write_script(world.hooks / "pre-commit.legacy", "#!/bin/sh\n# mine\n")
+    before = tree(world.hooks)
+    world.install()
+    installed = tree(world.hooks)
+    (world.hooks / "pre-commit").rename(world.hooks / "pre-commit.legacy")
+    write_script(world.hooks / "pre-commit", f"#!/bin/sh\n{mark}touch ran # again\n")
+    assert "pre-commit had" in hooks.mend(world.repo, program=world.program, template=hooks.shim_template())[0]
+    assert tree(world.hooks) == installed
+    assert sorted(path.name for path in world.moved.iterdir()) == ["pre-commit", "pre-commit.legacy"]
+    write_script(world.hooks / "pre-commit", f"#!/bin/sh\n{mark}touch ran\n")
+    hooks.uninstall(world.repo)
+    assert {**tree(world.hooks), "pre-commit": None} == {**before, "pre-commit": None}
+
+
+def test_an_unknown_hook_over_our_shim_is_left(world):
+    """What no known manager wrote is for people and for the seal to judge."""
+    world.install()
+    write_script(world.hooks / "pre-commit", "#!/bin/sh\n# new\n")
+    before = tree(world.root / ".git")
+    assert hooks.mend(world.repo, program=world.program, template=hooks.shim_template()) == ()
+    assert tree(world.root / ".git") == before
 
 
 def test_hooks_path_set_after_installing(world):
