@@ -81,7 +81,9 @@ def decide(repo: Path, item: str, result: str, ref: str) -> None:
     """Settle a row of TASK's ledger that waits for a person, at a terminal."""
     context = open_context(repo)
     row = rulings.find_row(context, ref, item)
-    challenge(f"task decide {row.id} ({row.severity} of {row.stage}, {row.status})")
+    what = f"{row.severity} of {row.stage}, {row.status}"
+    # a cell may hold anything, and it must not talk to the terminal
+    challenge(f"task decide {row.id} ({''.join(filter(str.isprintable, what))})")
     word = rulings.Word(result, identity(context.repo))
     settled = rulings.decide(context, ref, item=row.id, word=word)
     say(f"{settled.subject} is {'' if settled.changed else 'already '}decided: {settled.written}")

@@ -123,8 +123,8 @@ def decide_row(data: bytes, row: Row, decision: Decision, *, is_known: bool) -> 
         The document and the decided row; unchanged where they say this very ruling already.
 
     Raises:
-        RefusedError: DECISION_CONFLICT; ORCHESTRATION_LEDGER_INVALID or TASK_DOCUMENT_INVALID if task.md can't be
-            edited.
+        RefusedError: DECISION_CONFLICT; MUTATION_INVALID for a result that is not one line;
+            ORCHESTRATION_LEDGER_INVALID or TASK_DOCUMENT_INVALID if task.md can't be edited.
     """
     rulings = read_rulings(data)
     if row.status == DECIDED:
@@ -139,7 +139,8 @@ def decide_row(data: bytes, row: Row, decision: Decision, *, is_known: bool) -> 
     entry = LogEntry(decision.at, STEP, "human", f"{row.id} decided → {ruling.id}")
     edited = _put_on_top(ledgers.replace_row(data, decided), _block(ruling, decision.at))
     if ruling not in read_rulings(edited):
-        raise DocumentError(1, f"the ruling {ruling.id} would not read back; look at the fences in task.md")
+        message = f"the result {decision.result[:80]!r} would not read back, expected one line of text"
+        raise RefusedError(ErrorCode.MUTATION_INVALID, message)
     return record_step(edited, entry, fields=decision.fields, link=None), decided
 
 

@@ -48,7 +48,7 @@ def read_validation(data: bytes) -> Validation | None:
         matches = [match for line in read_document(data) if line.visible and (match := _FIELD.fullmatch(line.text))]
     except DocumentError:
         return None
-    fields = {match[1]: match[2].strip().strip("`") for match in matches}
+    fields = {match[1]: match[2].strip() for match in matches}
     if len(matches) != len(fields) or len(fields) != 4 or fields["Verdict"] != _PASSED:
         return None
-    return Validation(fields["Validation Input"], fields["Input SHA-256"], fields["Result"])
+    return Validation(fields["Validation Input"].strip("`"), fields["Input SHA-256"].strip("`"), fields["Result"])

@@ -125,7 +125,7 @@ def _edited(data: bytes, row: Row, decision: rulings.Decision, *, is_known: bool
     try:
         return rulings.decide_row(data, row, decision, is_known=is_known)
     except RefusedError as error:
-        if error.code == ErrorCode.DECISION_CONFLICT:
+        if error.code in (ErrorCode.DECISION_CONFLICT, ErrorCode.MUTATION_INVALID):
             raise
         raise RefusedError(ErrorCode.ORCHESTRATION_TASK_INVALID, f"task.md: {error.message}") from error
 
