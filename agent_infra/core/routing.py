@@ -8,12 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from agent_infra.core.artifacts import artifact_name
+from agent_infra.core.artifacts import MAX_ROUND, artifact_name
 from agent_infra.core.lifecycle import PHASES, STAGES_OF_FLOW, Flow, Stage, Step
 from agent_infra.core.machines import Path, Walk, mermaid_id
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
-
-MAX_ROUND = 999
 
 
 class ArtifactFact(StrEnum):

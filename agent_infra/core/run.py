@@ -10,7 +10,7 @@ from typing import Any
 
 from agent_infra.core.lifecycle import Flow
 from agent_infra.core.machines import Arrow, Table
-from agent_infra.core.receipts import Receipt, ReceiptStatus
+from agent_infra.core.receipts import Receipt
 from agent_infra.core.record import Record
 from agent_infra.errors import AgentInfraError, CorruptStateError, ErrorCode, RefusedError
 
@@ -241,8 +241,3 @@ def _invalid(line: int, why: str) -> CorruptStateError:
 
 def _first_line(error: ValueError) -> str:
     return "; ".join(str(error).splitlines()[1:3]).strip() or str(error)
-
-
-def is_active(receipt: Receipt | None) -> bool:
-    """Whether a child may be at work right now."""
-    return receipt is not None and receipt.status in (ReceiptStatus.ACTIVATED, ReceiptStatus.STAGE_COMPLETED)

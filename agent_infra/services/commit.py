@@ -2,8 +2,6 @@
 
 import os
 
-from agent_infra.core.lifecycle import Stage
-from agent_infra.core.receipts import ReceiptStatus
 from agent_infra.core.run import State
 from agent_infra.errors import ErrorCode, GitError, RefusedError
 from agent_infra.services import authorize, records
@@ -84,13 +82,3 @@ def _take_over(context: Context, paths: list[bytes]) -> tuple[str, ...]:
     except GitError as error:
         return (f"your index still has the paths as they were before ({error.message}); `git reset` renews it",)
     return ()
-
-
-def is_commit_step(state: State | None) -> bool:
-    """Whether a commit step is pending."""
-    return state is not None and state.pending is not None and state.pending.stage == Stage.COMMIT
-
-
-def awaits_child(state: State) -> bool:
-    """Whether the pending step was prepared, but nobody started it."""
-    return state.pending is not None and state.pending.status == ReceiptStatus.PREPARED

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_infra.core import ledger as ledgers
 from agent_infra.core import receipts
-from agent_infra.core.facts import Situation, counted, gather
+from agent_infra.core.facts import Situation, counted, gather, remembered
 from agent_infra.core.lifecycle import STAGES_OF_FLOW, Flow, Stage, Step
 from agent_infra.core.receipts import ReceiptStatus
 from agent_infra.core.routing import Route, route
@@ -84,6 +84,21 @@ def begin(context: Context, ref: str, wish: Beginning) -> Outcome:
 
 
 def _begin_anew(context: Context, place: TaskPlace, before: State | None, wish: Beginning) -> Outcome:
+    event = _beginning(context, place, wish)
+
+    def decide(state: State | None) -> Event | None:
+        same = (state.seq if state else 0) == (before.seq if before else 0)
+        return event if same else None
+
+    state, changed = context.change(place, decide)
+    records.show_active(context, place, state)
+    run = require(state, place.task_id).run
+    notes = _unguarded(context) + _neighbours(context, place.task_id, run.branch)
+    return Outcome(run.status, changed, place.task_id, run, notes=notes)
+
+
+def _beginning(context: Context, place: TaskPlace, wish: Beginning) -> Event:
+    """The line that begins a run: what was asked for, and what lies there now."""
     task = read_task(place)
     document = check_task(task, place.task_id)
     ledger = ledgers.parse_ledger(task)
@@ -91,9 +106,7 @@ def _begin_anew(context: Context, place: TaskPlace, before: State | None, wish: 
     begun_tree = context.objects.product(context.snapshot(place, None))
     head = context.repo.head()
     _check_branch(head)
-    tree = begun_tree
-    if wish.from_head:
-        tree = context.objects.product(records.tree_of(context, head.oid))
+    tree = context.objects.product(records.tree_of(context, head.oid)) if wish.from_head else begun_tree
     run = Run(
         task_id=place.task_id,
         run_id=context.new_id(),
@@ -111,31 +124,14 @@ def _begin_anew(context: Context, place: TaskPlace, before: State | None, wish: 
         found=found,
         adopt_reviews=wish.adopt_reviews,
         begun_tree=begun_tree,
-        ledger={row.id: [row.stage, row.round, row.severity, row.status, row.evidence] for row in ledger.rows},
+        ledger=remembered(ledger.rows),
         ledger_present=ledger.present,
         config=context.config.model_dump(mode="json"),
         config_digest=hashlib.sha256(context.config_text().encode()).hexdigest(),
     )
     derived = ("pendingDelegation", "receipts", "journalHead", "updatedAt")
-    event = Event(
-        "begin",
-        run={key: value for key, value in run.to_json().items() if key not in derived},
-        memo=memo.to_json(),
-    )
-
-    def decide(state: State | None) -> Event | None:
-        same = (state.seq if state else 0) == (before.seq if before else 0)
-        return event if same else None
-
-    state, changed = context.change(place, decide)
-    records.show_active(context, place, state)
-    return Outcome(
-        require(state, place.task_id).run.status,
-        changed,
-        place.task_id,
-        state.run if state else None,
-        notes=_unguarded(context) + _neighbours(context, place.task_id, head.branch),
-    )
+    shown = {key: value for key, value in run.to_json().items() if key not in derived}
+    return Event("begin", run=shown, memo=memo.to_json())
 
 
 def _check_branch(head: Head) -> None:

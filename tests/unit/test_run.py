@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent_infra.core import receipts
-from agent_infra.core.run import RUN, Run, RunStatus, State, fold, is_active
+from agent_infra.core.run import RUN, Run, RunStatus, State, fold
 from agent_infra.errors import CorruptStateError, ErrorCode, RefusedError
 from tests.support.states import BEGIN, LATER, NOW, OTHER, TASK, TREE, consumed, file, receipt, run, state
 
@@ -157,13 +156,6 @@ def test_receipts_are_found_by_artifact() -> None:
     assert found.newest_receipt("analysis.md") is None
     assert found.knows_child("c-1")
     assert not found.knows_child("c-9")
-
-
-def test_who_may_be_at_work() -> None:
-    """From its start until it is sealed a child may be writing."""
-    active = [status for status in receipts.ReceiptStatus if is_active(receipt(status=status.value))]
-    assert active == ["activated", "stage-completed"]
-    assert not is_active(None)
 
 
 MOVES = {
