@@ -135,7 +135,13 @@ class Workspace:
         return next(number for number, owner in updated.items() if owner == task_id)
 
     def _registry_bytes(self) -> bytes:
-        data = read_regular(self.registry, limit=REGISTRY_LIMIT)
+        try:
+            data = read_regular(self.registry, limit=REGISTRY_LIMIT)
+        except CorruptStateError as error:
+            if error.code != ErrorCode.ORCHESTRATION_TASK_READ_FAILED:
+                raise
+            message = f"{self.registry} can't be read, so short ids mean nothing; use the full id ({error.message})"
+            raise CorruptStateError(ErrorCode.SHORT_ID_REGISTRY_READ_FAILED, message) from error
         if data is None:
             message = f"{self.registry} does not exist, so short ids mean nothing; use the full id"
             raise RefusedError(ErrorCode.SHORT_ID_REGISTRY_NOT_FOUND, message)

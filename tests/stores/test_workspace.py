@@ -213,3 +213,13 @@ def test_a_folder_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(CorruptStateError, match="can't be read") as caught:
         list_folder(tmp_path / "file")
     assert caught.value.code is ErrorCode.ORCHESTRATION_TASK_READ_FAILED
+
+
+def test_a_registry_out_of_reach(tmp_path: Path) -> None:
+    """The code is the registry's own, and the full id is named as the way on."""
+    workspace = Workspace(tmp_path)
+    workspace.folder.mkdir(parents=True)
+    (workspace.folder / "active").write_text("a file where the folder of the registry belongs")
+    with pytest.raises(CorruptStateError, match="use the full id") as caught:
+        workspace.identify("7")
+    assert caught.value.code is ErrorCode.SHORT_ID_REGISTRY_READ_FAILED
