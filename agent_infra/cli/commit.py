@@ -7,8 +7,8 @@ import click
 from agent_infra.cli.person import is_terminal, require_terminal
 from agent_infra.cli.render import emit, show
 from agent_infra.runtime import people
-from agent_infra.services import commit as commits
 from agent_infra.services.context import open_context
+from agent_infra.services.guard import commit as commits
 
 
 @click.command()

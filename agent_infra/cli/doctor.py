@@ -7,8 +7,8 @@ import click
 
 from agent_infra.cli.render import say
 from agent_infra.errors import AgentInfraError
-from agent_infra.services import doctor as doctors
 from agent_infra.services.context import open_context
+from agent_infra.services.setup import doctor as doctors
 
 _MARKS = {"fine": "ok   ", "note": "note ", "fault": "FAULT"}
 

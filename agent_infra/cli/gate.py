@@ -12,9 +12,9 @@ from agent_infra.cli.person import challenge, identity
 from agent_infra.cli.render import say, tell
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 from agent_infra.git.repo import of_common_dir
-from agent_infra.services import gate as gates
 from agent_infra.services.context import Context, open_context
-from agent_infra.services.moves import settle
+from agent_infra.services.guard import gate as gates
+from agent_infra.services.guard.moves import settle
 from agent_infra.stores.atomic import HOOK_LOCK_WAIT
 
 HOOK_SETTINGS = {"ignore_unknown_options": True}
@@ -100,7 +100,7 @@ def pre_merge_commit(common_dir: Path, args: tuple[str, ...]) -> None:  # noqa: 
 @arguments
 def pre_rebase(common_dir: Path, upstream: str, branch: str | None, args: tuple[str, ...]) -> None:  # noqa: ARG001 - git's
     """May this branch be rebased?"""
-    from agent_infra.services import transaction
+    from agent_infra.services.guard import transaction
 
     transaction.pre_rebase(hook_context(common_dir), branch)
 
@@ -112,7 +112,7 @@ def pre_rebase(common_dir: Path, upstream: str, branch: str | None, args: tuple[
 def reference_transaction(common_dir: Path, state: str, args: tuple[str, ...]) -> None:  # noqa: ARG001 - same
     """May these refs move?"""
     from agent_infra.git import caller, refs
-    from agent_infra.services import transaction
+    from agent_infra.services.guard import transaction
 
     updates = refs.parse_updates(sys.stdin.buffer.read())
     context, is_here = _transaction_context(common_dir)

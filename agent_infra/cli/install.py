@@ -7,8 +7,8 @@ import click
 
 from agent_infra.cli.render import say, tell
 from agent_infra.core import clients
-from agent_infra.services import install
 from agent_infra.services.context import open_context
+from agent_infra.services.setup import install
 
 
 @click.command()

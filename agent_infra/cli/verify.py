@@ -12,9 +12,9 @@ import click
 from agent_infra.cli.render import say, tell
 from agent_infra.core.history import Kind
 from agent_infra.errors import UsageError
-from agent_infra.services.judging import Judged
-from agent_infra.services.verify import DEFAULT_RANGE, EXIT_INCOMPLETE, Report, Wish
-from agent_infra.services.verify import verify as check
+from agent_infra.services.proof.judging import Judged
+from agent_infra.services.proof.verify import DEFAULT_RANGE, EXIT_INCOMPLETE, Report, Wish
+from agent_infra.services.proof.verify import verify as check
 
 _COLOURS = {Kind.VERIFIED: "green", Kind.WEAK: "yellow", Kind.ALLOWED: "yellow", Kind.UNRECEIPTED: "red"}
 _NARROW = 40

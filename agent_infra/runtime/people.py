@@ -12,11 +12,12 @@ from agent_infra.core.lifecycle import NATIVE_AGENTS, Role, Step
 from agent_infra.core.receipts import Activation, Origin, ReceiptStatus
 from agent_infra.core.run import RunStatus, State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
-from agent_infra.services import authorize, delegate, orchestrate
 from agent_infra.services import brief as briefs
-from agent_infra.services import commit as commits
+from agent_infra.services import delegate, orchestrate
 from agent_infra.services import prepare as preparing
 from agent_infra.services.context import Context
+from agent_infra.services.guard import authorize
+from agent_infra.services.guard import commit as commits
 from agent_infra.services.outcome import Outcome
 from agent_infra.stores.atomic import write_atomic
 from agent_infra.stores.runs import require

@@ -15,9 +15,9 @@ from agent_infra.git import control
 from agent_infra.git.snapshot import index_digest
 from agent_infra.services import records, results
 from agent_infra.services.context import Context
-from agent_infra.services.mending import mend_hooks
 from agent_infra.services.outcome import FAILED, Outcome
 from agent_infra.services.prepare import MovedError, check_place, runs_here, until_still
+from agent_infra.services.setup.mending import mend_hooks
 from agent_infra.stores.journal import Event
 from agent_infra.stores.runs import require
 from agent_infra.stores.workspace import TaskPlace

@@ -16,10 +16,11 @@ from agent_infra.core.rulings import said
 from agent_infra.core.run import RUN, Baseline, CommitAuthorization, Ended, Memo, Pause, Run, RunStatus, State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 from agent_infra.git.repo import Head
-from agent_infra.services import authorize, records
+from agent_infra.services import records
 from agent_infra.services.context import Context, check_task
-from agent_infra.services.mending import mend_hooks
+from agent_infra.services.guard import authorize
 from agent_infra.services.outcome import Outcome, failed
+from agent_infra.services.setup.mending import mend_hooks
 from agent_infra.stores.artifacts import digests, read_task
 from agent_infra.stores.journal import GENESIS, Event
 from agent_infra.stores.runs import require

@@ -15,12 +15,13 @@ from agent_infra.core.run import RunStatus, State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 from agent_infra.git import control
 from agent_infra.git.snapshot import index_digest
-from agent_infra.services import authorize, records
+from agent_infra.services import records
 from agent_infra.services.checks import check_required
 from agent_infra.services.context import Context
-from agent_infra.services.mending import mend_hooks
+from agent_infra.services.guard import authorize
 from agent_infra.services.orchestrate import Present
 from agent_infra.services.outcome import Outcome
+from agent_infra.services.setup.mending import mend_hooks
 from agent_infra.stores.atomic import remove_durably
 from agent_infra.stores.journal import Event
 from agent_infra.stores.runs import require

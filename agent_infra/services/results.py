@@ -15,8 +15,9 @@ from agent_infra.core.receipts import Receipt
 from agent_infra.core.reviews import Counts, Review, approves, parse_review
 from agent_infra.core.run import State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
-from agent_infra.services import authorize, records
+from agent_infra.services import records
 from agent_infra.services.context import Context, check_task
+from agent_infra.services.guard import authorize
 from agent_infra.stores.artifacts import read_artifact, read_task
 from agent_infra.stores.atomic import write_atomic
 from agent_infra.stores.workspace import TaskPlace

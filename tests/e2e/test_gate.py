@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_infra.core.lifecycle import Flow
-from agent_infra.services import gate
+from agent_infra.services.guard import gate
 from tests.support.lifecycle import FIXED, OTHER, PROGRAM, TASK, World, fresh, terminal, world_at
 
 At = Callable[[str], World]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_infra.services import gate
+from agent_infra.services.guard import gate
 from agent_infra.stores.atomic import locked
 from tests.support.lifecycle import FIXED, OTHER, PROGRAM, TASK, World, fresh, world_at
 

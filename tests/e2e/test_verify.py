@@ -16,8 +16,9 @@ from agent_infra.core.run import fold
 from agent_infra.errors import AgentInfraError
 from agent_infra.git import evidence
 from agent_infra.git.history import History, open_history
-from agent_infra.services import abandon, gate, orchestrate
-from agent_infra.services.verify import Wish, verify
+from agent_infra.services import abandon, orchestrate
+from agent_infra.services.guard import gate
+from agent_infra.services.proof.verify import Wish, verify
 from agent_infra.stores.journal import GENESIS, parse_chain
 from agent_infra.stores.runs import render_view
 from tests.support import lifecycle

@@ -23,9 +23,10 @@ import pytest
 
 from agent_infra.core.lifecycle import NATIVE_AGENTS, Flow, Stage, Step
 from agent_infra.core.receipts import Activation
-from agent_infra.services import delegate, install, orchestrate
+from agent_infra.services import delegate, orchestrate
 from agent_infra.services import prepare as preparing
 from agent_infra.services.context import Context, open_context
+from agent_infra.services.setup import install
 
 TASK = "TASK-20260101-120000"
 OTHER = "TASK-20260101-130000"

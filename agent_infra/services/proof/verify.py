@@ -13,7 +13,7 @@ from agent_infra.core.config import RequireConfig, parse_config
 from agent_infra.core.history import Kind
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError, UsageError
 from agent_infra.git.history import History, open_history
-from agent_infra.services.judging import Judge, Judged
+from agent_infra.services.proof.judging import Judge, Judged
 from agent_infra.stores.journal import parse_chain
 
 DEFAULT_RANGE = "@{upstream}..HEAD"

@@ -12,8 +12,9 @@ from pathlib import Path
 from agent_infra.core.lifecycle import Stage
 from agent_infra.core.run import State
 from agent_infra.errors import AgentInfraError, ErrorCode, GitError, RefusedError
-from agent_infra.services import authorize, records
+from agent_infra.services import records
 from agent_infra.services.context import Context
+from agent_infra.services.guard import authorize
 from agent_infra.stores.journal import Event
 from agent_infra.stores.runs import Guard, require
 

@@ -15,10 +15,10 @@ from agent_infra.git import refs
 from agent_infra.git.caller import Command
 from agent_infra.git.refs import HEADS, Update
 from agent_infra.git.repo import Head, is_true
-from agent_infra.services import authorize
 from agent_infra.services.context import Context
-from agent_infra.services.gate import Guarding, look
-from agent_infra.services.moves import ALLOWED, UPSTREAM, Move
+from agent_infra.services.guard import authorize
+from agent_infra.services.guard.gate import Guarding, look
+from agent_infra.services.guard.moves import ALLOWED, UPSTREAM, Move
 from agent_infra.stores.runs import Guard
 
 

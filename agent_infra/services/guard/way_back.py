@@ -12,9 +12,10 @@ from agent_infra.errors import AgentInfraError
 from agent_infra.git import refs, restore
 from agent_infra.git.caller import Command
 from agent_infra.git.refs import HEADS
-from agent_infra.services import authorize, records
+from agent_infra.services import records
 from agent_infra.services.context import Context
-from agent_infra.services.ref_rules import Asked, Objection, Watch
+from agent_infra.services.guard import authorize
+from agent_infra.services.guard.ref_rules import Asked, Objection, Watch
 
 # what lies in the git dir while the command can be aborted
 _MARKS = {

@@ -4,11 +4,12 @@ import os
 
 from agent_infra.core.run import State
 from agent_infra.errors import ErrorCode, GitError, RefusedError
-from agent_infra.services import authorize, records
+from agent_infra.services import records
 from agent_infra.services.context import Context
-from agent_infra.services.mending import mend_hooks
+from agent_infra.services.guard import authorize
 from agent_infra.services.outcome import Outcome
 from agent_infra.services.prepare import check_place
+from agent_infra.services.setup.mending import mend_hooks
 from agent_infra.stores.runs import require
 
 

@@ -2,9 +2,9 @@
 
 from agent_infra.errors import ErrorCode, RefusedError
 from agent_infra.git.refs import HEADS
-from agent_infra.services import moves, ref_rules, way_back
 from agent_infra.services.context import Context
-from agent_infra.services.ref_rules import Asked
+from agent_infra.services.guard import moves, ref_rules, way_back
+from agent_infra.services.guard.ref_rules import Asked
 
 __all__ = ["Asked", "pre_rebase", "reference_transaction"]
 

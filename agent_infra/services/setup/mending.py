@@ -4,7 +4,7 @@ from agent_infra.core.run import State
 from agent_infra.errors import ErrorCode, RefusedError
 from agent_infra.git import hooks
 from agent_infra.services.context import Context
-from agent_infra.services.install import this_program
+from agent_infra.services.setup.install import this_program
 from agent_infra.stores.atomic import locked
 from agent_infra.stores.journal import Event
 from agent_infra.stores.workspace import TaskPlace

@@ -17,10 +17,10 @@ from agent_infra.errors import AgentInfraError, CorruptStateError, RefusedError
 from agent_infra.git import hooks
 from agent_infra.git.probe import git_version, libgit2_version, probe
 from agent_infra.git.repo import is_true, promises_objects
-from agent_infra.services import doctor_runs
 from agent_infra.services.context import Context
-from agent_infra.services.doctor_runs import Level, Said, fault, fine, note
-from agent_infra.services.install import left_over
+from agent_infra.services.setup import doctor_runs
+from agent_infra.services.setup.doctor_runs import Level, Said, fault, fine, note
+from agent_infra.services.setup.install import left_over
 from agent_infra.stores.atomic import read_regular
 from agent_infra.stores.workspace import REGISTRY_LIMIT
 

@@ -1,0 +1,1 @@
+"""What history proves afterwards, offline."""

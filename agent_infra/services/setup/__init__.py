@@ -1,0 +1,1 @@
+"""Hooks put in place, kept in place, and looked after."""
