@@ -16,8 +16,10 @@ def diagrams() -> dict[str, str]:
     from agent_infra.core.receipts import RECEIPT
     from agent_infra.core.routing import route_diagram
     from agent_infra.core.run import RUN
+    from agent_infra.core.subtasks.planning import LOOP
 
-    return {"route": route_diagram(), "receipt": table_diagram(RECEIPT), "run": table_diagram(RUN)}
+    tables = {"receipt": RECEIPT, "run": RUN, "planning": LOOP}
+    return {"route": route_diagram(), **{name: table_diagram(table) for name, table in tables.items()}}
 
 
 def refresh(page: str) -> str:

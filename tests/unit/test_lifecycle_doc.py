@@ -26,10 +26,10 @@ def test_the_diagrams_are_up_to_date(generator: ModuleType) -> None:
     assert generator.refresh(page) == page, "docs/lifecycle.md is stale: run scripts/docs"
 
 
-def test_the_page_shows_three_diagrams(generator: ModuleType) -> None:
-    """Route, receipt and run."""
+def test_the_page_shows_every_diagram(generator: ModuleType) -> None:
+    """Route, receipt, run and the planning of subtasks."""
     page = generator.PAGE.read_text(encoding="utf-8")
-    assert page.count("```mermaid\nstateDiagram-v2\n") == 3
+    assert page.count("```mermaid\nstateDiagram-v2\n") == 4
     assert all(diagram in page for diagram in generator.diagrams().values())
 
 
