@@ -9,7 +9,8 @@ import json
 import os
 import sys
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Self
 from uuid import uuid4
@@ -22,6 +23,7 @@ from agent_infra.core.lifecycle import Step
 from agent_infra.core.record import Record
 from agent_infra.errors import ErrorCode, RefusedError
 from agent_infra.runtime.children import Child, ChildOrder, start_process
+from agent_infra.runtime.engines import EngineChild, EngineOrder, start_engine
 
 SCRIPT_BYTES = 16 * 1024 * 1024
 _FAULTS_SHOWN = 10
@@ -108,14 +110,16 @@ Attempts = Annotated[
     Annotated[Attempt, Tag("attempt")] | Annotated[tuple[Attempt, ...], Field(min_length=1), Tag("attempts")],
     Discriminator(_attempt_kind),
 ]
+SubtaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 StepName = Annotated[str, Field(pattern=r"^((review-)?(analysis|plan|code)/[1-9][0-9]{0,2}|commit/1)$")]
 
 
 class Script(Record):
-    """The whole script: what happens at which step, by `stage/round`."""
+    """The whole script: what happens at which step, by `stage/round`, and in which subtask, by its id."""
 
     version: Annotated[int, Field(ge=1, le=1)]  # a Literal would let `true` pass
-    steps: dict[StepName, Attempts]
+    steps: dict[StepName, Attempts] = {}
+    subtasks: dict[SubtaskName, Attempts] = {}
 
     def attempt(self, step: Step, number: int) -> Attempt:
         """What the script says for the `number`-th (1-based) try at `step`.
@@ -123,15 +127,27 @@ class Script(Record):
         Raises:
             RefusedError: SCRIPT_INVALID if it says nothing.
         """
-        name = f"{step.stage}/{step.round}"
-        given = self.steps.get(name)
-        if given is None:
-            raise _invalid(f"the script has no step {name}, it has: {', '.join(self.steps) or 'none'}")
-        if isinstance(given, Attempt):
-            return given
-        if number > len(given):
-            raise _invalid(f"the script has {len(given)} attempts at {name}, but attempt {number} was asked for")
-        return given[number - 1]
+        return _tried(self.steps, f"{step.stage}/{step.round}", number, "step")
+
+    def subtask_attempt(self, subtask_id: str, number: int) -> Attempt:
+        """What the script says for the `number`-th (1-based) try at a subtask.
+
+        Raises:
+            RefusedError: SCRIPT_INVALID if it says nothing.
+        """
+        return _tried(self.subtasks, subtask_id, number, "subtask")
+
+
+def _tried(known: Mapping[str, "Attempt | tuple[Attempt, ...]"], name: str, number: int, kind: str) -> Attempt:
+    """One of the attempts by name and number."""
+    given = known.get(name)
+    if given is None:
+        raise _invalid(f"the script has no {kind} {name}, it has: {', '.join(known) or 'none'}")
+    if isinstance(given, Attempt):
+        return given
+    if number > len(given):
+        raise _invalid(f"the script has {len(given)} attempts at {name}, but attempt {number} was asked for")
+    return given[number - 1]
 
 
 def load_script(path: Path) -> Script:
@@ -252,3 +268,45 @@ class ScriptedClient:
         argv = (*_PYTHON, "agent_infra.clients.scripted_child")
         stdin = json.dumps(handed).encode()
         return start_process(argv, order, child_id=order.child_id or self._new_id(), stdin=stdin, extra=_import_path())
+
+
+@dataclass(frozen=True)
+class ScriptedEngine:
+    """Does subtasks as a script says: `kind = "scripted"`."""
+
+    name: str
+    script: Path
+    timeout: float
+
+    def preflight(self) -> str | None:
+        """The script must be readable."""
+        try:
+            load_script(self.script)
+        except RefusedError as error:
+            return f"the engine {self.name}: {error.message}"
+        return None
+
+    def start(self, order: EngineOrder) -> EngineChild:
+        """Start the child that does it.
+
+        Raises:
+            RefusedError: SCRIPT_INVALID names the subtask; SUBTASK_CHILD_NOT_STARTED.
+
+        Side effects:
+            Starts a process in the child's worktree.
+        """
+        handed = {
+            "taskId": order.task_id,
+            "worktree": str(order.worktree),
+            "taskDir": str(order.worktree),
+            "artifactPath": str(order.worktree),
+            "program": (*_PYTHON, "agent_infra"),
+            "script": load_script(self.script).subtask_attempt(order.subtask_id, order.attempt).to_json(),
+        }
+        argv = (*_PYTHON, "agent_infra.clients.scripted_child")
+        wide = replace(order, environment={**order.environment, **_import_path()})
+        return start_engine(argv, wide, timeout=self.timeout, stdin=json.dumps(handed).encode())
+
+    def usage(self, order: EngineOrder) -> dict[str, Any]:  # noqa: ARG002 - the protocol's signature
+        """A script costs nothing."""
+        return {}

@@ -2,9 +2,9 @@
 
 import tomllib
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from agent_infra.core.checks import words_of
 from agent_infra.core.run import DEFAULT_MAX_STEPS
@@ -87,6 +87,61 @@ class VerifyConfig(_Section):
     require: RequireConfig = RequireConfig()
 
 
+class EngineConfig(_Section):
+    """Who does a subtask.
+
+    Attributes:
+        kind: `command` starts `argv`; `scripted` does what `script` says; the others are clients, headless.
+        timeout: seconds for one child.
+    """
+
+    kind: Literal["command", "scripted", "claude-code", "codex", "opencode", "gemini-cli"] = "command"
+    argv: list[str] = []
+    script: str = ""
+    model: str = ""
+    timeout: Annotated[float, Field(gt=0)] = 1800.0
+
+    @model_validator(mode="after")
+    def _has_its_part(self) -> Self:
+        if self.kind == "command" and not self.argv:
+            raise ValueError("a command needs argv")
+        if self.kind == "scripted" and not self.script:
+            raise ValueError("a scripted engine needs script")
+        return self
+
+
+class SubtasksConfig(_Section):
+    """How far a task may be split, and what its children get.
+
+    Attributes:
+        engine: for subtasks that name none; empty means the only one that is configured.
+        copy_files: untracked files of the checkout that each child's worktree gets (`copy` in the file).
+        submodules: whether a child's worktree gets them.
+        forbidden: patterns that no subtask may declare. protected: patterns for which a person is asked.
+        risk: patterns that make a task risky, which is said.
+        output_limit: bytes that one child may say.
+        max_tokens: of all children of a task, 0 for no limit; `max_cost_usd` and `max_seconds` likewise.
+    """
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+    engine: str = ""
+    max_depth: Annotated[int, Field(ge=1)] = 2
+    max_subtasks: Annotated[int, Field(ge=1)] = 8
+    max_agents_per_manager: Annotated[int, Field(ge=1)] = 4
+    max_transitions: Annotated[int, Field(ge=1)] = 40
+    max_runs: Annotated[int, Field(ge=1)] = 20
+    max_tokens: Annotated[int, Field(ge=0)] = 0
+    max_cost_usd: Annotated[float, Field(ge=0)] = 0.0
+    max_seconds: Annotated[float, Field(ge=0)] = 0.0
+    output_limit: Annotated[int, Field(ge=1024)] = 16 << 20
+    copy_files: Annotated[list[str], Field(alias="copy")] = []
+    submodules: bool = False
+    forbidden: list[str] = []
+    protected: list[str] = []
+    risk: list[str] = []
+
+
 class Config(_Section):
     """The whole file."""
 
@@ -95,6 +150,8 @@ class Config(_Section):
     run: RunConfig = RunConfig()
     gate: GateConfig = GateConfig()
     verify: VerifyConfig = VerifyConfig()
+    engines: dict[str, EngineConfig] = {}
+    subtasks: SubtasksConfig = SubtasksConfig()
 
 
 def parse_config(text: str) -> Config:
@@ -116,9 +173,10 @@ def _words(error: ValidationError) -> str:
     key = ".".join(str(part) for part in fault["loc"])
     if fault["type"] != "extra_forbidden":
         return f"{key}: {fault['msg'].lower()}, found {fault['input']!r}"
-    model: type[BaseModel] = Config
+    model: Any = Config
     for part in fault["loc"][:-1]:
-        model = model.model_fields[str(part)].annotation  # type: ignore[assignment]
+        # a table of named tables has one model for all of its values
+        model = model.model_fields[part].annotation if hasattr(model, "model_fields") else get_args(model)[1]
     near = get_close_matches(str(fault["loc"][-1]), list(model.model_fields), n=1)
     return f"unknown key {key}" + (
         f"; did you mean {near[0]}?" if near else f"; known here: {', '.join(model.model_fields)}"

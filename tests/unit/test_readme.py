@@ -42,7 +42,7 @@ def keys(model: type[BaseModel], prefix: str = "") -> list[str]:
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             found.extend(keys(inner, f"{prefix}{name}."))
         else:
-            found.append(f"{prefix}{name}")
+            found.append(f"{prefix}{field.alias or name}")
     return found
 
 
@@ -66,7 +66,7 @@ def test_links_lead_somewhere(target: str) -> None:
 @pytest.mark.parametrize("key", keys(Config))
 def test_every_setting_is_documented_with_its_default(key: str) -> None:
     """A key of config.toml has a row, and the row shows the default that counts."""
-    default = reduce(getattr, key.split("."), Config())
+    default = reduce(dict.__getitem__, key.split("."), Config().model_dump(by_alias=True))
     row = re.search(rf"^\| `{re.escape(key)}` \| ([^|]+) \|", CONFIGURATION, re.MULTILINE)
     assert row
     listed = re.search(rf"^## Default of `{re.escape(key)}`\n+```toml\n.*?\n```", CONFIGURATION, _LISTING)
