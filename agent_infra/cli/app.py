@@ -35,6 +35,7 @@ _COMMANDS = {
     "work": ("people", "work", "Do the pending executor step by hand, in your editor."),
     "commit": ("commit", "commit", "Commit exactly what was reviewed."),
     "subtasks": ("subtasks", "subtasks", "Split a task into subtasks: plan, run, resume, status, trail, clean."),
+    "overlap": ("overlap", "overlap", "List active tasks whose planned or changed files meet."),
     "verify": ("verify", "verify", "Check how the commits of a range came about."),
     "gate": ("gate", "gate", "What git's hooks ask; let a commit pass as a person."),
 }

@@ -53,8 +53,18 @@ def brief_text(context: Context, place: TaskPlace, state: State) -> str:
             client=receipt.client,
             diff_file=_diff_file(context, place, state, receipt),
             commit_paths=_commit_paths(context, state, step),
+            notes=_notes(context, place, state, receipt),
         )
     )
+
+
+def _notes(context: Context, place: TaskPlace, state: State, receipt: Receipt) -> tuple[str, ...]:
+    """What a child must know of the plan's subtasks, in the stages that deal with them."""
+    if receipt.stage not in (Stage.REVIEW_PLAN, Stage.CODE, Stage.REVIEW_CODE):
+        return ()
+    from agent_infra.services.subtasks.lifecycle import notes_for
+
+    return notes_for(context, context.situation(place, state, lambda: ""), receipt)
 
 
 def template_text(task_id: str, receipt: Receipt) -> str:

@@ -185,8 +185,18 @@ def _completed(
     completed = receipts.complete(receipt, event, now=context.now())
     if result is None:
         return Event("complete", receipt=receipts.changes(receipt, completed))
-    completed = _with_rows(completed, result.rows)
+    completed = _with_orchestration(context, _with_rows(completed, result.rows))
     return Event("complete", run=result.run, receipt=receipts.changes(receipt, completed), memo=result.memo)
+
+
+def _with_orchestration(context: Context, receipt: Receipt) -> Receipt:
+    """The receipt of a code step, which also names the orchestration of subtasks that did the work."""
+    if receipt.stage != Stage.CODE:
+        return receipt
+    from agent_infra.services.subtasks.lifecycle import orchestration_of
+
+    known = orchestration_of(context, receipt)
+    return receipt.evolve(evidence={**(receipt.evidence or {}), "orchestration": known}) if known else receipt
 
 
 def _with_rows(receipt: Receipt, rows: tuple[Row, ...]) -> Receipt:

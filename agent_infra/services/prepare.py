@@ -212,6 +212,10 @@ def _preparation(present: Present, step: Step, order: Order) -> tuple[Event, tup
         run_patch["commitAuthorization"] = authorization.to_json()
         notes = tuple(f"to commit: {path}" for path in paths)
         facts = authorize.patch_facts(context, authorization)
+    if step.stage is Stage.CODE:
+        from agent_infra.services.overlap import warnings_for
+
+        notes = warnings_for(context, present.place.task_id)
     items = control.capture(context.repo)
     receipt = _new_receipt(present, step, order, control_before=control.digest(items))
     memo = {"control": items, "faulty": None}

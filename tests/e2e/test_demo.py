@@ -81,3 +81,11 @@ def test_what_cannot_be_shown_is_said(tmp_path: Path, make: Callable[[Path], obj
     assert told.returncode == 1
     assert says in told.stderr
     assert "Traceback" not in told.stderr
+
+
+def test_the_story_of_subtasks_is_true(tmp_path: Path) -> None:
+    """Five children, a conflict, a failure and a resume; the story ends with 1 as soon as one of them is not so."""
+    told = demo(tmp_path, "--subtasks")
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "two children wrote one file: merge conflict in changelog.txt with change-a" in told.stdout
+    assert told.stdout.rstrip().endswith("orchestration_finished completed_with_warnings")

@@ -363,3 +363,22 @@ def test_a_scripted_engine_does_what_its_script_says(board: Board) -> None:
     assert board.call("run").result["parentStatus"] == "failed"
     assert board.call("run", "--retry", "failed").result["parentStatus"] == DONE
     assert board.read("src/a.py") == "A = 1\n"
+
+
+def test_doctor_names_what_subtasks_left(board: Board) -> None:
+    """A worktree that still holds work, and an orchestration that was stopped half-way, each with its command."""
+    board.plan("- {id: a, files: [src/a.py]}")
+    board.does(a="echo half > src/a.py; exit 1")
+    board.call("run")
+    assert f"agent-infra subtasks clean {TASK}" in doctor(board)
+    board.does(a="echo $$ > $SCRIPTS/pid; sleep 300")
+    running = board.start("--retry", "failed")
+    wait_until((board.scripts / "pid").exists)
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=60)
+    assert f"agent-infra subtasks resume {TASK}" in doctor(board)
+
+
+def doctor(board: Board) -> str:
+    done = subprocess.run([PROGRAM, "doctor", "--json"], cwd=board.path, capture_output=True, text=True, check=False)
+    return done.stdout

@@ -13,6 +13,7 @@ from typing import Any
 from agent_infra import __version__
 from agent_infra.core import tasks
 from agent_infra.core.config import Config
+from agent_infra.core.subtasks.trail import TrailEvent
 from agent_infra.errors import AgentInfraError, CorruptStateError, RefusedError
 from agent_infra.git import hooks
 from agent_infra.git.probe import git_version, libgit2_version, probe
@@ -21,7 +22,9 @@ from agent_infra.services.context import Context
 from agent_infra.services.setup import doctor_runs
 from agent_infra.services.setup.doctor_runs import Level, Said, fault, fine, note
 from agent_infra.services.setup.install import left_over
-from agent_infra.stores.atomic import read_regular
+from agent_infra.services.subtasks.overview import kept_worktrees
+from agent_infra.stores.atomic import is_locked, read_regular
+from agent_infra.stores.subtasks import SubtaskStore
 from agent_infra.stores.workspace import REGISTRY_LIMIT
 
 _INIT = "agent-infra init"
@@ -189,6 +192,27 @@ def _runs(context: Context) -> Iterator[Said]:
         yield fine(f"{len(task_ids)} runs, none needs a hand")
 
 
+def _children(context: Context) -> Iterator[Said]:
+    """Worktrees of subtasks that hold work, and orchestrations that nobody goes on with."""
+    folder = context.runs.folder / "subtasks"
+    count = 0
+    for task_id in sorted(path.name for path in folder.iterdir()) if folder.is_dir() else ():
+        store = SubtaskStore(context.runs.folder, task_id)
+        lines = store.trail().lines
+        if lines and lines[-1].get("eventType") not in (TrailEvent.FINISHED, TrailEvent.BLOCKED):
+            if not is_locked(store.lock_path):
+                count += 1
+                yield fault(f"{task_id}: its subtasks were stopped half-way", f"agent-infra subtasks resume {task_id}")
+            continue
+        for kept in kept_worktrees(context, task_id):
+            count += 1
+            held = f"{len(kept.commits)} commits and {len(kept.files)} files"
+            words = f"{task_id}: the worktree of subtask {kept.subtask} stays, with {held} at {kept.path}"
+            yield note(words, f"agent-infra subtasks clean {task_id}")
+    if not count:
+        yield fine("no subtask needs a hand")
+
+
 def _litter(context: Context) -> Iterator[Said]:
     found = left_over(context)
     for path in found:
@@ -206,5 +230,6 @@ CHECKS: Mapping[str, Callable[[Context], Iterator[Said]]] = {
     "firing": _firing,
     "short ids": _short_ids,
     "runs": _runs,
+    "subtasks": _children,
     "litter": _litter,
 }

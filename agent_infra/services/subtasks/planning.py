@@ -147,13 +147,16 @@ def _split(situation: Situation, settings: SubtasksConfig) -> tuple[Split, str |
     newest = situation.newest(Stage.PLAN)
     if newest is None or Stage.PLAN not in STAGES_OF_FLOW[flow]:
         return Split(), None, []
+    return split_of(newest.data, limits_of(settings)), newest.name, []
+
+
+def split_of(data: bytes, limits: Limits | None = None) -> Split:
+    """The subtasks in a plan's bytes; front matter that can't be read is a fault like any other."""
     try:
-        fields: dict[str, Value] = {}
-        if has_front_matter(newest.data):
-            fields = parse_front_matter(newest.data, flat=False).fields
+        fields: dict[str, Value] = parse_front_matter(data, flat=False).fields if has_front_matter(data) else {}
     except AgentInfraError as error:
-        return Split(errors=(f"{newest.name}: {error.message}",)), newest.name, []
-    return read_split(fields, limits_of(settings)), newest.name, []
+        return Split(errors=(error.message,))
+    return read_split(fields, limits or Limits())
 
 
 def _not_ready(context: Context, situation: Situation, state: State | None, split: Split) -> list[str]:
