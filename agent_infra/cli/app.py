@@ -1,19 +1,22 @@
-"""The command tree, loaded piece by piece, and the one error boundary: codes and sentences out, never a traceback."""
+"""The command tree and the one error boundary: codes and sentences out, never a traceback."""
 
 import os
 import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from agent_infra import __version__
+from agent_infra.cli.groups import LazyGroup, show_examples
 from agent_infra.cli.render import emit, tell
 from agent_infra.errors import AgentInfraError, ErrorCode, UsageError
-from agent_infra.services.outcome import failed
+
+if TYPE_CHECKING:
+    from agent_infra.services.outcome import Outcome
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -28,7 +31,7 @@ _COMMANDS = {
     "init": ("install", "init", "Install the git hooks and the project's settings."),
     "uninstall": ("install", "uninstall", "Undo init: hooks and files as they were before."),
     "doctor": ("doctor", "doctor", "Say what is installed, what really works, and what needs a hand."),
-    "task": ("tasks", "task", "Make tasks."),
+    "task": ("task", "task", "Make tasks and look at them; what people add to them."),
     "orchestrate": ("orchestrate", "orchestrate", "Move a task's run: the verbs for agents, hooks and drivers."),
     "run": ("drive", "run", "Drive a task's run with a headless client until it ends or pauses."),
     "review": ("people", "review", "Do the pending review step by hand, in your editor."),
@@ -38,37 +41,20 @@ _COMMANDS = {
     "overlap": ("overlap", "overlap", "List active tasks whose planned or changed files meet."),
     "verify": ("verify", "verify", "Check how the commits of a range came about."),
     "gate": ("gate", "gate", "What git's hooks ask; let a commit pass as a person."),
+    "completion": ("completion", "completion", "Print the lines that let a shell complete commands and tasks."),
 }
 
 
-class LazyGroup(click.Group):
-    """A group that imports a command's module when the command is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """All command names."""
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - same
-        """The command, imported now."""
-        if cmd_name not in _COMMANDS:
-            return None
-        module, attribute, _ = _COMMANDS[cmd_name]
-        command: click.Command = getattr(import_module(f"agent_infra.cli.{module}"), attribute)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - same
-        """The list of commands, without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, _, line) in _COMMANDS.items()])
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, table=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="agent-infra", message="%(prog)s %(version)s")
 @click.option("--repo", type=click.Path(path_type=Path), help="A folder in the repository, instead of the current one.")
 @click.pass_context
 def app(ctx: click.Context, repo: Path | None) -> None:
     """agent-infra makes coding agents earn their commits."""
     ctx.obj = repo or Path.cwd()
+
+
+show_examples(app, "")
 
 
 def run(argv: Sequence[str]) -> int:
@@ -127,10 +113,15 @@ def _usage(error: click.UsageError, argv: Sequence[str]) -> int:
     """A wrong call of `orchestrate`: all six keys on stdout, the usage line on stderr."""
     message = error.format_message().splitlines() or ["a verb is missing"]
     words = message[0][:1].lower() + message[0][1:_MESSAGE_LIMIT]
-    refusal = UsageError(ErrorCode.ORCHESTRATION_PAYLOAD_INVALID, words)
-    emit(failed(refusal))
+    emit(_failed(UsageError(ErrorCode.ORCHESTRATION_PAYLOAD_INVALID, words)))
     tell(error.ctx.get_usage() if error.ctx else f"usage: agent-infra {' '.join(argv)}")
     return EXIT_USAGE
+
+
+def _failed(error: AgentInfraError) -> "Outcome":
+    from agent_infra.services.outcome import failed
+
+    return failed(error)
 
 
 def _shown(error: click.ClickException) -> int:
@@ -141,7 +132,7 @@ def _shown(error: click.ClickException) -> int:
 def _refused(error: AgentInfraError, *, answers_json: bool) -> int:
     code = EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
     if answers_json:
-        emit(failed(error))
+        emit(_failed(error))
     else:
         tell(f"agent-infra: {error.message} [{error.code}]", *error.notes)
     return code

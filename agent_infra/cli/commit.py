@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from agent_infra.cli.person import is_terminal, require_terminal
+from agent_infra.cli.refs import task_argument
 from agent_infra.cli.render import emit, show
 from agent_infra.runtime import people
 from agent_infra.services.context import open_context
@@ -12,7 +13,7 @@ from agent_infra.services.guard import commit as commits
 
 
 @click.command()
-@click.argument("task", metavar="TASK")
+@task_argument
 @click.option("-m", "--message", required=True, help="The commit message; the trailers are added by the hook.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as one JSON line.")
 @click.pass_obj

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from agent_infra.cli.refs import task_argument
 from agent_infra.cli.render import emit, show, tell
 from agent_infra.runtime import drive
 from agent_infra.runtime.children import HeadlessClient
@@ -12,7 +13,7 @@ from agent_infra.services.context import open_context
 
 
 @click.command()
-@click.argument("task", metavar="TASK")
+@task_argument
 @click.option("--client", required=True, type=click.Choice(["scripted"]), help="Who does the steps.")
 @click.option(
     "--script", type=click.Path(path_type=Path), help="What the scripted client does at each step (docs/script.md)."

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from agent_infra.cli.person import challenge, refuse_agents
+from agent_infra.cli.refs import TASK, task_argument
 from agent_infra.cli.render import emit, say
 from agent_infra.core.lifecycle import Flow, Role, Stage, Step
 from agent_infra.core.receipts import Activation
@@ -87,9 +88,6 @@ class VerbGroup(click.Group):
 @click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def orchestrate() -> None:
     """Move the run of a task. TASK is a full id, N or #N; every verb prints one JSON line."""
-
-
-task_argument = click.argument("task", metavar="TASK")
 
 
 def answer(repo: Path, task: str, call: Callable[[Context], Outcome]) -> int:
@@ -189,7 +187,7 @@ def prepare(
 
 
 @orchestrate.command()
-@click.argument("task", metavar="TASK|auto")
+@click.argument("task", metavar="TASK|auto", type=TASK)
 @click.option("--client", required=True)
 @click.option("--native-agent", required=True, help="The name of the agent that was started.")
 @click.option("--child-id", required=True)
@@ -242,7 +240,7 @@ def complete(repo: Path, task: str, stage: str | None, round_: int | None, artif
 
 
 @orchestrate.command()
-@click.argument("task", metavar="TASK|auto")
+@click.argument("task", metavar="TASK|auto", type=TASK)
 @click.option("--client", required=True)
 @click.option("--native-agent", required=True)
 @click.option("--child-id", required=True)

@@ -5,13 +5,12 @@ from pathlib import Path
 import click
 
 from agent_infra.cli.person import require_terminal
+from agent_infra.cli.refs import task_argument
 from agent_infra.cli.render import show, tell
 from agent_infra.core.lifecycle import Role
 from agent_infra.errors import AgentInfraError
 from agent_infra.runtime import people
 from agent_infra.services.context import open_context
-
-task_argument = click.argument("task", metavar="TASK")
 
 
 def _again(error: AgentInfraError) -> bool:

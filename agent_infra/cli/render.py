@@ -2,19 +2,38 @@
 
 import json
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from agent_infra.git.repo import display_path
-from agent_infra.services.outcome import Outcome
+
+if TYPE_CHECKING:
+    from agent_infra.services.outcome import Outcome
 
 
-def emit(outcome: Outcome) -> None:
+def emit(outcome: "Outcome") -> None:
     """One JSON line on stdout; notes for people on stderr too."""
     # JSON is UTF-8 whatever the terminal speaks; elsewhere its escapes keep it readable
     plain = sys.stdout is None or (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8")
     line = _text(json.dumps(outcome.to_json(), ensure_ascii=False, separators=(",", ":")))
     say(json.dumps(json.loads(line), separators=(",", ":")) if plain else line)
     tell(*outcome.notes, *(outcome.error.notes if outcome.error else ()))
+
+
+def say_json(document: object) -> None:
+    """One JSON line on stdout, in the terminal's encoding or with escapes."""
+    plain = sys.stdout is None or (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8")
+    say(json.dumps(document, ensure_ascii=plain, separators=(",", ":")))
+
+
+def say_bytes(data: bytes) -> None:
+    """A document as it is."""
+    binary = getattr(sys.stdout, "buffer", None)
+    if binary is None:
+        sys.stdout.write(data.decode(errors="replace"))
+    else:
+        sys.stdout.flush()
+        binary.write(data)
+    sys.stdout.flush()
 
 
 def tell(*lines: str) -> None:
@@ -45,7 +64,7 @@ def _write(stream: TextIO | None, lines: tuple[str, ...]) -> None:
     stream.flush()
 
 
-def ways_on(outcome: Outcome) -> tuple[str, ...]:
+def ways_on(outcome: "Outcome") -> tuple[str, ...]:
     """The commands that leave a pause."""
     begin = f"`agent-infra orchestrate begin {outcome.task_id}`"
     if outcome.run and outcome.run.pending_delegation:
@@ -54,7 +73,7 @@ def ways_on(outcome: Outcome) -> tuple[str, ...]:
     return (f"go on: {begin}",)
 
 
-def show(outcome: Outcome) -> None:
+def show(outcome: "Outcome") -> None:
     """An answer for people: where the run stands, what comes next, and what to know."""
     where = f"{outcome.task_id}: {outcome.status}"
     if outcome.next:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from agent_infra.cli.refs import TASK
 from agent_infra.cli.render import say, tell
 from agent_infra.clients.engines import engines_of
 from agent_infra.core.subtasks.result import DRY_RUN, REAL, Result, Strategy
@@ -30,7 +31,7 @@ def subtasks() -> None:
     """
 
 
-task_argument = click.argument("ref", metavar="TASK")
+task_argument = click.argument("ref", metavar="TASK", type=TASK)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON line.")
 parallel_option = click.option(
     "--parallel", is_flag=False, flag_value="2", metavar="N", help="Side by side, at most N (1 to 4; 2 when left out)."

@@ -49,6 +49,18 @@ STAGES_OF_FLOW: dict[Flow, tuple[Stage, ...]] = {
     Flow.STREAMLINED: (Stage.ANALYSIS, Stage.CODE, Stage.REVIEW_CODE, Stage.COMMIT),
 }
 
+_LEFT_OUT: dict[Flow, str] = {
+    Flow.FULL: "",
+    Flow.STANDARD: "the reviews of analysis and plan; the first look at them is the review of the code",
+    Flow.STREAMLINED: "the plan and the review of the analysis; the first look at the work is the review of the code",
+}
+
+
+def left_out(flow: Flow) -> str:
+    """What a flow spares, in words; empty for the full one."""
+    return _LEFT_OUT[flow]
+
+
 ACTIONS: dict[Stage, str] = {
     Stage.ANALYSIS: "analyze-task",
     Stage.REVIEW_ANALYSIS: "review-analysis",

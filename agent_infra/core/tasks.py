@@ -38,6 +38,7 @@ WORKFLOWS: dict[str, str] = {
 
 _SHORT_REF = re.compile(r"#?([0-9]+)")
 _STAMP = re.compile(r"- ([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[+-][0-9]{2}:[0-9]{2})?) — \*\*")
+_FIRST_KEY = re.compile(rb'"ids"\s*:\s*\{\s*"([0-9]{1,9})"')
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _FAKES = re.compile(r"(?m)^( {0,3})(?=#|```|~~~|<{7}|>{7})")
 
@@ -255,6 +256,12 @@ def parse_registry(data: bytes, length: int) -> dict[int, str]:
     return ids
 
 
+def registry_length(data: bytes) -> int:
+    """How many digits the keys of a registry have, by its first key; 2 where it has none or can't be read."""
+    first = _FIRST_KEY.search(data)
+    return len(first[1]) if first else 2
+
+
 def render_registry(ids: Mapping[int, str], length: int) -> bytes:
     """Write the short ids in order, each with `length` digits."""
     keys = {f"{number:0{length}}": ids[number] for number in sorted(ids)}
@@ -286,8 +293,9 @@ def render_task(  # noqa: PLR0913 - the fields of a new task
     version: str,
     branch: str,
     description: str,
+    agent: str = "human",
 ) -> bytes:
-    """Fill `{{name}}` in a template: id (or task_id), title, type, workflow, created_at, version, branch, description.
+    """Fill `{{name}}` in a template: id or task_id, and each argument; workflow follows from the type.
 
     Values in the front matter are quoted where needed; lines of a description that would be headings, fences or
     conflict markers are escaped, so that no text can pass for the document's own structure.
@@ -297,7 +305,7 @@ def render_task(  # noqa: PLR0913 - the fields of a new task
             TASK_DOCUMENT_INVALID for a template that does not make a task.
     """
     heading = " ".join(title.split())
-    _check_payload(heading, type, (title, created_at, version, branch, description))
+    _check_payload(heading, type, (title, created_at, version, branch, agent, description))
     values = {
         "task_id": task_id,
         "id": task_id,
@@ -307,6 +315,7 @@ def render_task(  # noqa: PLR0913 - the fields of a new task
         "created_at": created_at,
         "version": version,
         "branch": branch,
+        "agent": agent,
     }
     body = body_line(template)
     lines = template.split("\n")

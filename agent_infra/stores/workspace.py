@@ -110,6 +110,10 @@ class Workspace:
                 return TaskPlace(task_id, state, folder)
         raise RefusedError(ErrorCode.TASK_NOT_FOUND, f"there is no task {task_id} under {self.folder}")
 
+    def has_folder(self, task_id: str) -> bool:
+        """Whether anything lies where a task of that id would, task.md or not."""
+        return any(os.path.lexists(folder) for _, folder in self._candidates(task_id))
+
     def missing(self, task_id: str) -> TaskPlace:
         """The place that an active task would have."""
         return TaskPlace(task_id, "missing", self.folder / ACTIVE / task_id)
@@ -133,6 +137,16 @@ class Workspace:
         updated = tasks.allocate(ids, task_id, short_id_length)
         write_atomic(self.registry, tasks.render_registry(updated, short_id_length))
         return next(number for number, owner in updated.items() if owner == task_id)
+
+    def read_registry(self) -> tuple[int, dict[int, str]]:
+        """The digits of a short id as the registry has them, and the ids; whatever length the settings ask for.
+
+        Raises:
+            AgentInfraError: a SHORT_ID code.
+        """
+        data = self._registry_bytes()
+        length = tasks.registry_length(data)
+        return length, tasks.parse_registry(data, length)
 
     def _registry_bytes(self) -> bytes:
         try:
@@ -158,11 +172,12 @@ class Workspace:
 
 @dataclass(frozen=True)
 class FolderEntry:
-    """One name in a task folder; `kind` is file, folder, symlink or other."""
+    """One name in a task folder; `kind` is file, folder, symlink or other, `modified` in seconds since 1970."""
 
     name: str
     kind: str
     size: int
+    modified: float = 0.0
 
 
 def list_folder(folder: Path) -> tuple[FolderEntry, ...]:
@@ -176,7 +191,8 @@ def list_folder(folder: Path) -> tuple[FolderEntry, ...]:
         raise CorruptStateError(ErrorCode.ORCHESTRATION_TASK_READ_FAILED, message) from error
     return tuple(
         sorted(
-            (FolderEntry(name, _kind(found.st_mode), found.st_size) for name, found in entries), key=lambda e: e.name
+            (FolderEntry(name, _kind(found.st_mode), found.st_size, found.st_mtime) for name, found in entries),
+            key=lambda entry: entry.name,
         )
     )
 

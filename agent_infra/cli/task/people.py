@@ -1,6 +1,5 @@
-"""`agent-infra task`: the making of tasks, and what people add to them: checks, rulings, validations by hand."""
+"""What people add to a task: checks, rulings, validations by hand."""
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -8,43 +7,15 @@ from pathlib import Path
 import click
 
 from agent_infra.cli.person import challenge, identity
+from agent_infra.cli.refs import TASK
 from agent_infra.cli.render import say, tell
-from agent_infra.core.lifecycle import Flow
-from agent_infra.core.tasks import WORKFLOWS
-from agent_infra.services import checks, rulings, tasks
+from agent_infra.services import checks, rulings
 from agent_infra.services.context import open_context
 
 
-@click.group()
-def task() -> None:
-    """Make tasks, check claims, settle what only a person may settle."""
-
-
-@task.command()
-@click.option("--title", required=True, help="One line that says what is wanted.")
-@click.option("--type", "type_", type=click.Choice(sorted(WORKFLOWS)), default="feature", show_default=True)
-@click.option("--description", default="", help="More words.")
-@click.option("--branch", default="", help="The branch the work belongs to.")
-@click.option(
-    "--flow",
-    type=click.Choice([str(word) for word in Flow]),
-    help="How much process the task gets; full when left out.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print id, short id and path as JSON.")
-@click.pass_obj
-def create(repo: Path, title: str, type_: str, description: str, branch: str, flow: str | None, as_json: bool) -> None:
-    """Make a task and say its id."""
-    wish = tasks.Wish(title, type_, description, branch, Flow(flow) if flow else None)
-    place, short_id = tasks.create(open_context(repo), wish)
-    if as_json:
-        say(json.dumps({"taskId": place.task_id, "shortId": short_id, "path": str(place.document)}))
-    else:
-        say(f"{place.task_id} (#{short_id})", str(place.document))
-
-
-@task.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=checks.TIMEOUT, show_default=True, help="Seconds.")
-@click.argument("ref", metavar="TASK")
+@click.argument("ref", metavar="TASK", type=TASK)
 @click.argument("command", metavar="-- COMMAND…", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_obj
 def check(repo: Path, timeout: float, ref: str, command: tuple[str, ...]) -> int:
@@ -72,10 +43,10 @@ def _one_line(_context: click.Context, _parameter: click.Parameter, value: str) 
     return text
 
 
-@task.command()
+@click.command()
 @click.option("--item", required=True, metavar="ID|N", help="Id of the row, or its place among those that wait.")
 @click.option("--result", required=True, callback=_one_line, help="What you decide; it stays on record.")
-@click.argument("ref", metavar="TASK")
+@click.argument("ref", metavar="TASK", type=TASK)
 @click.pass_obj
 def decide(repo: Path, item: str, result: str, ref: str) -> None:
     """Settle a row of TASK's ledger that waits for a person, at a terminal."""
@@ -90,9 +61,9 @@ def decide(repo: Path, item: str, result: str, ref: str) -> None:
     tell(*settled.notes)
 
 
-@task.command("validate-manual")
+@click.command("validate-manual")
 @click.option("--result", required=True, callback=_one_line, help="What you did and found; it stays on record.")
-@click.argument("ref", metavar="TASK")
+@click.argument("ref", metavar="TASK", type=TASK)
 @click.pass_obj
 def validate_manual(repo: Path, result: str, ref: str) -> None:
     """Say that what the newest code review of TASK left to a person was validated by hand, at a terminal."""
