@@ -12,6 +12,7 @@ import pytest
 from agent_infra.services.guard import gate
 from agent_infra.stores.atomic import locked
 from tests.support.lifecycle import FIXED, OTHER, PROGRAM, TASK, World, fresh, world_at
+from tests.support.surroundings import linked, published
 
 At = Callable[[str], World]
 NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
@@ -24,61 +25,9 @@ def at(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def coding(at: At, tmp_path_factory: pytest.TempPathFactory) -> World:
+def coding(at: At) -> World:
     """A run in the middle of its code step; branches, a patch and a remote to play with."""
-    base = tmp_path_factory.getbasetemp() / "lifecycle"
-    saved = base / "saved" / "coding"
-    if saved.exists():
-        at("installed")
-        shutil.rmtree(base / "play")
-        shutil.copytree(saved, base / "play", symlinks=True)
-        return World(base / "play" / "repo")
-    world = at("installed")
-    _surroundings(world)
-    world.make_task()
-    world.begin()
-    world.step()
-    world.open_step()
-    shutil.copytree(base / "play", saved, symlinks=True)
-    return world
-
-
-def _surroundings(world: World) -> None:
-    world.write("second.txt", "second\n")
-    world.git("add", "-A")
-    world.git("commit", "-qm", "second")
-    other = linked(world, "aside", "-b", "side")
-    other.write("README.md", "# side\n")
-    other.write("side.txt", "side\n")
-    other.git("add", "-A")
-    other.git("commit", "-qm", "side")
-    (world.root.parent / "side.patch").write_text(other.git("format-patch", "-1", "--stdout").out)
-    other.git("checkout", "-qb", "fork", "HEAD~")
-    other.write("fork.txt", "fork\n")
-    other.git("add", "-A")
-    other.git("commit", "-qm", "fork")
-    world.git("worktree", "remove", str(other.root))
-    origin = world.root.parent / "origin.git"
-    world.git("init", "-q", "--bare", "-b", "main", str(origin))
-    world.git("remote", "add", "origin", str(origin))
-    world.git("push", "-q", "-u", "origin", "main")
-    world.git("gc", "-q")
-
-
-def linked(world: World, name: str, *options: str) -> World:
-    path = world.root.parent / name
-    world.git("worktree", "add", "-q", *options, str(path))
-    return World(path, world.env)
-
-
-def published(world: World) -> str:
-    """Somebody else pushes a commit on main to the remote."""
-    clone = World(world.root.parent / "clone", world.env)
-    world.git("clone", "-q", str(world.root.parent / "origin.git"), str(clone.root))
-    clone.write("README.md", "# published\n")
-    clone.git("commit", "-qam", "published")
-    clone.git("push", "-q")
-    return clone.head
+    return at("coding")
 
 
 def edit(world: World, *, stage: bool = False) -> None:

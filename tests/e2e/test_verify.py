@@ -23,19 +23,11 @@ from agent_infra.stores.journal import GENESIS, parse_chain
 from agent_infra.stores.runs import render_view
 from tests.support import lifecycle
 from tests.support.lifecycle import FIXED, OTHER, PROGRAM, TASK, World, artifact_text, world_at
+from tests.support.surroundings import linked
 
 At = Callable[[str], World]
 REF = f"refs/agent-infra/runs/{TASK}"
 LONG = "".join(f"line {number}\n" for number in range(40))
-
-
-def _done(world: World) -> None:
-    """The commit made, its step advanced."""
-    world.cli("commit", TASK, "-m", "fix: sum")
-    assert world.close_step() == "completed"
-
-
-lifecycle._STATES.setdefault("done", ("opened", _done))
 
 
 @pytest.fixture
@@ -385,9 +377,7 @@ def test_a_git_that_can_t_merge_for_us_compares_path_by_path(done: World, monkey
 def test_a_merge_that_a_person_let_pass_is_allowed(at: At) -> None:
     """Also one that was finished by hand."""
     world = at("begun")
-    side = World(world.root.parent / "side", world.env)
-    world.git("worktree", "add", "-q", "-b", "side", str(side.root))
-    plain(side)
+    plain(linked(world, "side", "-b", "side"))
     gate.allow(world.context, reason="needed now", person="ada@example.org")
     world.git("merge", "-q", "--no-ff", "--no-commit", "side")
     world.write("by-hand.txt", "x\n")

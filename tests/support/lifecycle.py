@@ -343,7 +343,7 @@ def _committed(world: World) -> None:
 
 # how far a world has come, and from where: hooks installed; a run begun; its first step completed, then sealed;
 # all reviewed; the commit step handed to its child; committed and sealed
-_STATES: dict[str, tuple[str, Callable[[World], None]]] = {
+STATES: dict[str, tuple[str, Callable[[World], None]]] = {
     "installed": ("", _installed),
     "begun": ("installed", _begun),
     "worked": ("begun", _worked),
@@ -365,7 +365,7 @@ def world_at(state: str, factory: pytest.TempPathFactory, patch: pytest.MonkeyPa
     known = state
     while known and not (saved / known).is_dir():
         missing.insert(0, known)
-        known = _STATES[known][0]
+        known = STATES[known][0]
     if play.exists():
         shutil.rmtree(play)
     if known:
@@ -374,7 +374,7 @@ def world_at(state: str, factory: pytest.TempPathFactory, patch: pytest.MonkeyPa
     else:
         world = fresh(play / "repo")
     for name in missing:
-        _STATES[name][1](world)
+        STATES[name][1](world)
         shutil.copytree(play, saved / name, symlinks=True)
     return world
 
