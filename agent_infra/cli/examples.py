@@ -26,6 +26,12 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "task cat": ("task cat 1 plan-r2", "task cat 3", "task cat review-code.md --task 1"),
     "task grep": ('task grep "timeout"', "task grep -i Timeout --current", "task grep TODO --task 1 --json"),
     "task log": ("task log 1", "task log --json"),
+    "task status": ("task status 1", "task status --json"),
+    "task validate": ("task validate 1", "task validate --json"),
+    "task edit": (
+        "task edit 1 --set priority=High --set target_date=2026-01-31",
+        "task edit 1 --unset target_date",
+    ),
     "task check": ("task check 1 -- pytest -q", "task check --timeout 600 1 -- make test"),
     "task decide": ('task decide --item HD-1 --result "keep the old name" 1',),
     "task validate-manual": ('task validate-manual --result "tried on a phone, fine" 1',),

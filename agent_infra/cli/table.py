@@ -22,7 +22,7 @@ class Column:
     """One column.
 
     Attributes:
-        least: how narrow it may become on a terminal; 0 for a column that is never cut.
+        least: how narrow it may become on a terminal before others are left out; 0 for a column that is never cut.
         drop: columns go from the highest to the lowest of these when even cutting does not help; 0 stays.
         colour: says in which colour a cell is shown, None for none.
     """
@@ -117,9 +117,12 @@ def _squeezed(columns: Sequence[Column], widths: list[int], width: int) -> tuple
             break
         kept.remove(last)
     narrow = list(widths)
-    for i in sorted(spare, key=lambda i: -spare[i]):
-        narrow[i] -= max(0, min(over, spare[i]))
-        over -= min(over, spare[i])
+    for i in sorted(spare):
+        cut = max(0, min(over, spare[i]))
+        narrow[i] -= cut
+        over -= cut
+    if over > 0 and spare:  # a very narrow terminal: the last column that may be cut gives what is left
+        narrow[max(spare)] = max(1, narrow[max(spare)] - over)
     return kept, narrow
 
 

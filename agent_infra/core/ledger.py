@@ -79,6 +79,29 @@ def parse_ledger(data: bytes) -> Ledger:
     return Ledger(tuple(row for _, row in rows), present=bool(found))
 
 
+def ledger_faults(data: bytes) -> tuple[DocumentError, ...]:
+    """Every fault of the ledger, row by row, for whoever mends it; `parse_ledger` stops at the first."""
+    found = find_sections(read_document(data), LEDGER)
+    faults: list[DocumentError] = []
+    try:
+        lines = _table_rows(found[0].body) if found else []
+    except DocumentError as fault:
+        return (fault,)
+    seen: set[str] = set()
+    for line in lines:
+        try:
+            row = _row(line)
+        except DocumentError as fault:
+            faults.append(fault)
+            continue
+        if row.id in seen:
+            faults.append(_fault(line, "LEDGER_DUPLICATE_ID", f'the id "{row.id}" is there twice'))
+        elif reason := _fault_of(row):
+            faults.append(_fault(line, *reason))
+        seen.add(row.id)
+    return tuple(faults)
+
+
 def is_terminal(status: str) -> bool:
     """Whether nothing is left to do about a row with this status."""
     return status in TERMINAL

@@ -103,6 +103,25 @@ def parse_review(data: bytes, name: str) -> Review:
     return Review(verdict, counts, manual, _input(lines, name))
 
 
+def review_faults(data: bytes) -> tuple[DocumentError, ...]:
+    """Every fault of a review's summary, for whoever mends it; `parse_review` stops at the first.
+
+    Raises:
+        DocumentError: as for `read_document`.
+    """
+    try:
+        section = _summary(read_document(data))
+    except DocumentError as fault:
+        return (fault,)
+    faults = []
+    for read in (_verdict, _findings):
+        try:
+            read(section)
+        except DocumentError as fault:
+            faults.append(fault)
+    return tuple(faults)
+
+
 def approves(review: Review) -> bool:
     """Whether it lets the work go on: the verdict says so, and no finding contradicts it."""
     return review.verdict is Verdict.APPROVED and not review.counts.total

@@ -149,6 +149,11 @@ def parse_task(data: bytes, task_id: str) -> TaskDocument:
     return TaskDocument(task_id, _title(lines), fields)
 
 
+def section_names() -> set[tuple[str, ...]]:
+    """The headings that links go to, English first; each is there once at most."""
+    return {names for _, _, names in _STEPS.values() if names}
+
+
 def step_name(stage: str, round: int) -> str:  # noqa: A002 - the word of the domain
     """The step that the activity log and people know a stage by: `Plan Task (Round 2)`."""
     return _STEPS[stage][0].format(round)

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 _STATES = ("active", "blocked", "completed")
 _COLOURS = {"active": "green", "blocked": "yellow", "completed": "bright_black", "unreadable": "red"}
 _COLUMNS = (
-    Column("SHORT"),
+    Column("SHORT", drop=1),
     Column("ID"),
-    Column("TYPE", drop=3),
-    Column("STATUS", drop=2, colour=_COLOURS.get),
-    Column("STEP", least=8, drop=1),
-    Column("BRANCH", least=8, drop=4),
-    Column("TITLE", least=12),
+    Column("TYPE", drop=4),
+    Column("STATUS", drop=3, colour=_COLOURS.get),
+    Column("STEP", least=12, drop=2),
+    Column("BRANCH", least=8, drop=5),
+    Column("TITLE", least=24),
 )
 
 
