@@ -5,11 +5,12 @@ import compileall
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import snapshots
 import startup
+import subtasks
 from repositories import git
 from timing import Row, table
 
@@ -24,15 +25,13 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="three rounds, no repository above 10,000 files; no result kept"
     )
-    parser.add_argument("--only", choices=("startup", "snapshots"), help="one of the two")
-    parser.add_argument("--rounds", type=int, help="rounds per table (default: 11 for start-up, 7 for snapshots)")
+    parser.add_argument("--only", choices=PARTS, help="one of them")
+    parser.add_argument("--rounds", type=int, help="rounds per table, in place of the part's own number")
     args = parser.parse_args()
     _as_installed()
-    if args.only != "snapshots":
-        _startup(args.rounds or (3 if args.quick else 11), keep=not args.quick)
-    if args.only != "startup":
-        sizes = tuple(size for size in snapshots.SIZES if size <= 10_000 or not args.quick)
-        _snapshots(args.rounds or (3 if args.quick else 7), sizes, keep=not args.quick)
+    for name, part in PARTS.items():
+        if args.only in (None, name):
+            part(args.rounds, args.quick)
 
 
 def _as_installed() -> None:
@@ -45,15 +44,32 @@ def _as_installed() -> None:
     compileall.compile_dir(Path(agent_infra.__file__).parent, quiet=2)
 
 
-def _startup(rounds: int, *, keep: bool) -> None:
+def _startup(rounds: int | None, quick: bool) -> None:  # noqa: FBT001
+    rounds = rounds or (3 if quick else 11)
     found = startup.run(rounds=rounds)
     tables = {"whole processes, ratio to `python -c pass`": found.verbs, "what hooks add to `git commit`": found.added}
-    _show("startup", tables, rounds, keep=keep)
+    _show("startup", tables, rounds, keep=not quick)
 
 
-def _snapshots(rounds: int, sizes: tuple[int, ...], *, keep: bool) -> None:
+def _snapshots(rounds: int | None, quick: bool) -> None:  # noqa: FBT001
+    rounds = rounds or (3 if quick else 7)
+    sizes = tuple(size for size in snapshots.SIZES if size <= 10_000 or not quick)
     found = snapshots.run(sizes, rounds=rounds)
-    _show("snapshots", {f"{case.title}, ratio to `git status`": lines for case, lines in found}, rounds, keep=keep)
+    _show("snapshots", {f"{case.title}, ratio to `git status`": lines for case, lines in found}, rounds, keep=not quick)
+
+
+def _subtasks(rounds: int | None, quick: bool) -> None:  # noqa: FBT001
+    rounds, files = rounds or (1 if quick else 3), 200 if quick else 50_000
+    title = f"eight children in a repository of {files:,} files, ratio to git alone"
+    _show("subtasks", {title: subtasks.run(files=files, rounds=rounds)}, rounds, keep=not quick)
+
+
+# name: measures, prints, and keeps what it measured unless it was quick
+PARTS: dict[str, Callable[[int | None, bool], None]] = {
+    "startup": _startup,
+    "snapshots": _snapshots,
+    "subtasks": _subtasks,
+}
 
 
 def _show(name: str, tables: Mapping[str, Sequence[Row]], rounds: int, *, keep: bool) -> None:
