@@ -6,12 +6,8 @@ while the command runs.
 
 import hashlib
 import os
-import selectors
-import signal
-import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,15 +16,12 @@ from agent_infra.core.facts import Situation
 from agent_infra.core.lifecycle import Stage
 from agent_infra.core.run import RUN, State
 from agent_infra.errors import ErrorCode, RefusedError
-from agent_infra.git.repo import KEPT_PREFIXES, KEPT_VARIABLES
+from agent_infra.services.commands import TIMED_OUT, plain_environment, run_group
 from agent_infra.services.context import Context, run_config
 from agent_infra.stores.journal import Event
 from agent_infra.stores.runs import require
 
 TIMEOUT = 1800.0  # seconds
-TIMED_OUT = 124  # as timeout(1) says it
-_POLL = 0.05  # seconds
-_GRACE = 2.0  # seconds between asking a command to stop and stopping it
 
 
 @dataclass(frozen=True)
@@ -80,11 +73,18 @@ def check(
     state = require(context.load(place), place.task_id)
     RUN.follow(state.run.status, "work")
     tree = context.objects.product(context.snapshot(place, state))
-    started = time.monotonic()
-    code, digest = _run(command, Path(state.run.worktree), write, timeout)
+    started, digest = time.monotonic(), hashlib.sha256()
+
+    def pass_on(data: bytes) -> None:
+        digest.update(data)
+        write(data)
+
+    environment = plain_environment(os.environ)
+    ended = run_group(command, Path(state.run.worktree), pass_on, timeout=timeout, env=environment)
+    code = TIMED_OUT if ended is None else ended
     seconds = round(time.monotonic() - started, 3)
     after = context.objects.product(context.snapshot(place, state))
-    found = Checked(tuple(command), code, tree, after, digest, seconds)
+    found = Checked(tuple(command), code, tree, after, digest.hexdigest(), seconds)
 
     def decide(now_state: State | None) -> Event | None:
         run = require(now_state, place.task_id).run
@@ -128,76 +128,3 @@ def check_required(situation: Situation, product: str) -> None:
     receipt = state.newest_receipt(review.name) if review else None
     judged = (receipt.input_tree if receipt else None) or product
     check_passed(run_config(state).gate.required_checks, state.memo.checks, judged, task_id=state.run.task_id)
-
-
-def _run(command: Sequence[str], folder: Path, write: Callable[[bytes], object], timeout: float) -> tuple[int, str]:
-    """Exit code and SHA-256 of the output; stdout and stderr go one way, so that their order is one."""
-    try:
-        # a group of its own, so that nothing that it started outlives the limit of time
-        process = subprocess.Popen(
-            list(command),
-            cwd=folder,
-            env=_environment(os.environ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        message = f"{command[0]} can't be started in {folder}: {error}; nothing was recorded"
-        raise RefusedError(ErrorCode.CHECK_NOT_STARTED, message) from error
-    try:
-        return _watch(process, write, time.monotonic() + timeout)
-    finally:
-        _stop(process)
-
-
-def _watch(process: subprocess.Popen[bytes], write: Callable[[bytes], object], deadline: float) -> tuple[int, str]:
-    """Hand the output on until the command has ended and said all, or its time is up."""
-    digest = hashlib.sha256()
-    assert process.stdout is not None  # noqa: S101 - it was asked for
-    handle = process.stdout.fileno()
-    os.set_blocking(handle, False)
-    with selectors.DefaultSelector() as selector:
-        selector.register(handle, selectors.EVENT_READ)
-        is_open = True
-        while is_open or process.poll() is None:
-            if time.monotonic() >= deadline:
-                return TIMED_OUT, digest.hexdigest()
-            has_ended = process.poll() is not None
-            if not is_open:
-                time.sleep(_POLL)
-            elif selector.select(_POLL):
-                data = os.read(handle, 65536)
-                digest.update(data)
-                write(data)
-                is_open = bool(data)
-            elif has_ended:
-                break  # something it left in the background keeps the pipe open
-    return process.wait(), digest.hexdigest()
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of the command's group."""
-    if process.poll() is None:
-        _signal(process.pid, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE)
-    _signal(process.pid, signal.SIGKILL)
-    process.wait()
-    if process.stdout:
-        process.stdout.close()
-
-
-def _signal(group: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a group that has ended
-        os.killpg(group, number)
-
-
-def _environment(base: Mapping[str, str]) -> dict[str, str]:
-    """That of the caller, without what would point git at another repository."""
-    return {
-        name: value
-        for name, value in base.items()
-        if not name.startswith("GIT_") or name in KEPT_VARIABLES or name.startswith(KEPT_PREFIXES)
-    }

@@ -10,6 +10,7 @@ from agent_infra.cli.person import challenge, identity
 from agent_infra.cli.refs import TASK
 from agent_infra.cli.render import say, tell
 from agent_infra.services import checks, rulings
+from agent_infra.services.commands import TIMED_OUT
 from agent_infra.services.context import open_context
 
 
@@ -28,7 +29,7 @@ def check(repo: Path, timeout: float, ref: str, command: tuple[str, ...]) -> int
         raise click.UsageError("a command is missing after --")
     found = checks.check(open_context(repo), ref, command, write=_pass_on, timeout=timeout)
     tell(f"`{shlex.join(command)}` ended with {found.exit_code} after {found.seconds} s on tree {found.tree}; recorded")
-    if found.exit_code == checks.TIMED_OUT:
+    if found.exit_code == TIMED_OUT:
         tell(f"124 also means that it was stopped after {timeout} s: `--timeout` gives it more")
     if not found.counts:
         tell(f"it changed the product to tree {found.tree_after}, so it proves nothing: ignore what it writes")
