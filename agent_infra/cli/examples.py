@@ -11,7 +11,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "": ("init", 'task create --title "add() must add"', "orchestrate begin 1", "verify main..HEAD"),
     "task": ('task create --title "add() must add"', "task ls", "task show 1"),
     "orchestrate": ("orchestrate begin 1", "orchestrate prepare 1 --client claude-code", "orchestrate status 1"),
-    "gate": ('gate allow --reason "hotfix, reviewed by phone"',),
+    "gate": ("gate check 1", 'gate allow --reason "hotfix, reviewed by phone"'),
     "init": ("init", "init --yes", "init --check"),
     "uninstall": ("uninstall",),
     "doctor": ("doctor", "doctor --json"),
@@ -78,6 +78,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "gate post-commit": ("gate post-commit --common-dir .git",),
     "gate pre-rebase": ("gate pre-rebase --common-dir .git main",),
     "gate reference-transaction": ("gate reference-transaction --common-dir .git prepared",),
+    "gate check": ("gate check 1", 'gate check 1 -m "fix: add the numbers" --json'),
     "gate allow": ('gate allow --reason "hotfix, reviewed by phone"',),
     "completion": (
         'completion bash  # in ~/.bashrc: eval "$(agent-infra completion bash)"',

@@ -1,5 +1,6 @@
 """`agent-infra gate`: the answers to git's hooks, and a person's leave for one commit."""
 
+import json
 import os
 import sys
 from contextlib import suppress
@@ -9,7 +10,9 @@ from pathlib import Path
 import click
 
 from agent_infra.cli.person import challenge, identity
+from agent_infra.cli.refs import task_argument
 from agent_infra.cli.render import say, tell
+from agent_infra.core.outlook import Foresight, Outlook
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 from agent_infra.git.repo import of_common_dir
 from agent_infra.services.context import Context, open_context
@@ -149,3 +152,43 @@ def allow(repo: Path, reason: str) -> None:
     challenge("gate allow")
     tasks = gates.allow(context, reason=reason, person=identity(context.repo))
     say(f"the next commit here passes {', '.join(tasks)}; it is on record with its reason")
+
+
+EXIT_OF_OUTLOOK = {Outlook.PASSES: 0, Outlook.REWRITTEN: 1, Outlook.REFUSED: 1, Outlook.UNKNOWN: 2}
+
+
+@gate.command()
+@click.option("-m", "--message", help="The commit message; one made of the task's title when left out.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as one JSON line.")
+@task_argument
+@click.pass_obj
+def check(repo: Path, message: str | None, as_json: bool, task: str) -> int:
+    """Try git's other hooks, somewhere else, on the commit that TASK's run would make now.
+
+    Exit 0 when they let it pass as it is, 1 when one would rewrite or refuse it, 2 when that is not known.
+    """
+    from agent_infra.services.guard import foresee
+
+    try:
+        found = foresee.check(open_context(repo), task, message=message)
+    except AgentInfraError as error:
+        if as_json:
+            fault = {"code": str(error.code), "message": error.message}
+            say(json.dumps({"status": "unknown", "taskId": None, "hooks": [], "error": fault}, separators=(",", ":")))
+        tell(f"agent-infra: {error.message} [{error.code}]", *error.notes)
+        return EXIT_OF_OUTLOOK[Outlook.UNKNOWN]
+    if as_json:
+        say(json.dumps(found.to_json() | {"error": None}, separators=(",", ":")))
+    else:
+        _show(found)
+    return EXIT_OF_OUTLOOK[found.outlook]
+
+
+def _show(found: Foresight) -> None:
+    """What each hook would do, and what it said where it would do anything."""
+    say(*found.sentences())
+    for trial in found.trials:
+        if trial.outlook is not Outlook.PASSES and trial.output:
+            say(f"{trial.name} said:", *(f"    {line}" for line in trial.output.splitlines()))
+    if found.linked:
+        tell(f"lent to the hooks from the worktree: {', '.join(found.linked)} (gate.check_links)")

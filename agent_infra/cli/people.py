@@ -18,10 +18,14 @@ def _again(error: AgentInfraError) -> bool:
     return click.confirm("open the editor again?", default=True, err=True)
 
 
+def _tell(notes: tuple[str, ...]) -> None:
+    tell(*notes)
+
+
 def _sit(repo: Path, task: str, role: Role, what: str) -> int:
     require_terminal(what)
     context = people.as_person(open_context(repo))
-    outcome = people.do_step(context, task, role, people.Sitting(people.open_editor, _again))
+    outcome = people.do_step(context, task, role, people.Sitting(people.open_editor, _again, _tell))
     show(outcome)
     return outcome.exit_code
 

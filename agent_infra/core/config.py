@@ -57,14 +57,27 @@ def _is_command(text: str) -> str:
     return text
 
 
+def _is_below(text: str) -> str:
+    parts = text.split("/")
+    if not all(parts) or "**" in text or {".", "..", ".git"} & set(parts):
+        raise ValueError("expected a path below the worktree, `*` within a name at most")
+    return text
+
+
 class GateConfig(_Section):
     """What must be so before a commit is authorized.
 
     Attributes:
         required_checks: command lines that must have passed, by `task check`, on the tree that review-code judged.
+        check: whether `prepare` of review-code tries git's other hooks on what would be committed.
+        check_timeout: seconds that such a trial may take.
+        check_links: what the trial is lent from the worktree where it is no part of the tree; `*` within a name.
     """
 
     required_checks: list[Annotated[str, AfterValidator(_is_command)]] = []
+    check: bool = False
+    check_timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 40.0
+    check_links: list[Annotated[str, AfterValidator(_is_below)]] = ["node_modules", "*/node_modules", ".venv", "venv"]
 
 
 class RequireConfig(_Section):

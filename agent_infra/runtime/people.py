@@ -18,6 +18,7 @@ from agent_infra.services import prepare as preparing
 from agent_infra.services.context import Context
 from agent_infra.services.guard import authorize
 from agent_infra.services.guard import commit as commits
+from agent_infra.services.guard.foresee import told
 from agent_infra.services.outcome import Outcome
 from agent_infra.stores.atomic import write_atomic
 from agent_infra.stores.runs import require
@@ -33,10 +34,12 @@ class Sitting:
     Attributes:
         edit: opens a file and comes back when it is closed.
         again: says what is wrong and asks whether the person wants to mend it.
+        tell: says what to know before the editor opens.
     """
 
     edit: Callable[[Path], None]
     again: Callable[[AgentInfraError], bool]
+    tell: Callable[[tuple[str, ...]], None] = lambda _: None
 
 
 def as_person(context: Context) -> Context:
@@ -82,6 +85,7 @@ def do_step(context: Context, ref: str, role: Role, sitting: Sitting) -> Outcome
     template = briefs.template_text(place.task_id, receipt).encode()
     if not path.exists():
         write_atomic(path, template)
+    sitting.tell(told(context, place.task_id, receipt.id))
     while True:
         sitting.edit(path)
         try:

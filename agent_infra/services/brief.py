@@ -9,6 +9,7 @@ from agent_infra.core.run import State
 from agent_infra.errors import ErrorCode, RefusedError
 from agent_infra.resources import resource
 from agent_infra.services.context import Context, check_task
+from agent_infra.services.guard.foresee import told
 from agent_infra.services.outcome import Outcome
 from agent_infra.stores.artifacts import read_task
 from agent_infra.stores.atomic import write_atomic
@@ -59,12 +60,13 @@ def brief_text(context: Context, place: TaskPlace, state: State) -> str:
 
 
 def _notes(context: Context, place: TaskPlace, state: State, receipt: Receipt) -> tuple[str, ...]:
-    """What a child must know of the plan's subtasks, in the stages that deal with them."""
+    """What was foreseen of the commit, and what a child must know of the plan's subtasks, in the stages of each."""
     if receipt.stage not in (Stage.REVIEW_PLAN, Stage.CODE, Stage.REVIEW_CODE):
         return ()
+    foreseen = told(context, place.task_id, receipt.id) if receipt.stage == Stage.REVIEW_CODE else ()
     from agent_infra.services.subtasks.lifecycle import notes_for
 
-    return notes_for(context, context.situation(place, state, lambda: ""), receipt)
+    return (*foreseen, *notes_for(context, context.situation(place, state, lambda: ""), receipt))
 
 
 def template_text(task_id: str, receipt: Receipt) -> str:

@@ -176,15 +176,19 @@ class Context:
             exclude = run_config(state).snapshot.exclude if state else self.config.snapshot.exclude
         keep = sorted({head for head in _heads(state) if head})
         try:
-            home = self._home(state)
+            home = self.home(state)
             return home.snapshotter.capture(TaskFolder(place.task_id, place.folder), exclude=exclude, keep=keep)
         except AgentInfraError as error:
             if error.code == ErrorCode.ORCHESTRATION_SNAPSHOT_FAILED:
                 raise
             raise RefusedError(ErrorCode.ORCHESTRATION_SNAPSHOT_FAILED, f"no snapshot: {error.message}") from error
 
-    def _home(self, state: State | None) -> "Context":
-        """The context of the worktree that a run is bound to."""
+    def home(self, state: State | None) -> "Context":
+        """The context of the worktree that a run is bound to.
+
+        Raises:
+            RefusedError: ORCHESTRATION_SNAPSHOT_FAILED where that is gone.
+        """
         if state is None or state.run.worktree == self.here:
             return self
         worktree = Path(state.run.worktree)

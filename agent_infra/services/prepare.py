@@ -10,6 +10,7 @@ from typing import Any
 from agent_infra.core import clients
 from agent_infra.core.facts import input_names
 from agent_infra.core.lifecycle import Role, Stage, Step
+from agent_infra.core.outlook import Foresight, advice
 from agent_infra.core.receipts import Input, PathChange, Receipt
 from agent_infra.core.run import RunStatus, State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
@@ -17,8 +18,9 @@ from agent_infra.git import control
 from agent_infra.git.snapshot import index_digest
 from agent_infra.services import records
 from agent_infra.services.checks import check_required
-from agent_infra.services.context import Context
-from agent_infra.services.guard import authorize
+from agent_infra.services.context import Context, run_config
+from agent_infra.services.guard import authorize, foresee
+from agent_infra.services.guard.foresee import FORESEEN
 from agent_infra.services.orchestrate import Present
 from agent_infra.services.outcome import Outcome
 from agent_infra.services.setup.mending import mend_hooks
@@ -71,7 +73,8 @@ def prepare(context: Context, ref: str, order: Order) -> Outcome:
             _DELEGATION_BUSY, _HOOKS_MISSING, _SNAPSHOT_FAILED, or what the route refuses, in this order.
 
     Side effects:
-        Journal, view, active step; snapshot objects. At the step limit the run is paused (ORCHESTRATION_MAX_STEPS).
+        Journal, view, active step; snapshot objects; with `gate.check`, before a code review, what git's other hooks
+        do in a place of their own. At the step limit the run is paused (ORCHESTRATION_MAX_STEPS).
     """
     client = clients.client(order.client)
     if not clients.can_orchestrate(client, headless=order.headless):
@@ -80,11 +83,12 @@ def prepare(context: Context, ref: str, order: Order) -> Outcome:
         raise RefusedError(ErrorCode.ORCHESTRATION_CLIENT_UNSUPPORTED, message)
     place = context.active(ref)
     mended = mend_hooks(context, place)
-    outcome = until_still(lambda: _prepare(context, place, order))
+    known: dict[str, Foresight] = {}
+    outcome = until_still(lambda: _prepare(context, place, order, known))
     return replace(outcome, notes=(*mended, *outcome.notes)) if mended else outcome
 
 
-def _prepare(context: Context, place: TaskPlace, order: Order) -> Outcome:
+def _prepare(context: Context, place: TaskPlace, order: Order, known: dict[str, Foresight]) -> Outcome:
     state = _preparable(context, place)
     if state.run.step_count >= state.run.max_steps:
         message = f"the run has used its {state.run.max_steps} steps; `begin --max-steps N` raises the limit"
@@ -93,7 +97,10 @@ def _prepare(context: Context, place: TaskPlace, order: Order) -> Outcome:
     answer = present.route()
     if answer.step is None:
         raise answer.fault or RefusedError(ErrorCode.ORCHESTRATION_RUN_NOT_RUNNING, "there is no next step")
+    present, foreseen = _foreseen(present, answer.step, known)
     event, notes = _preparation(present, answer.step, order)
+    if foreseen:
+        event, notes = replace(event, facts={FORESEEN: foresee.facts(foreseen)}), (*notes, *advice(foreseen))
     aside: list[str] = []
 
     def decide(now_state: State | None) -> Event | None:
@@ -110,6 +117,28 @@ def _prepare(context: Context, place: TaskPlace, order: Order) -> Outcome:
     notes += tuple(aside)
     records.show_active(context, place, after)
     return Outcome(after.run.status, changed, place.task_id, after.run, answer.step, notes=notes)
+
+
+def _foreseen(present: Present, step: Step, known: dict[str, Foresight]) -> tuple[Present, Foresight | None]:
+    """What git's other hooks would do to the commit that a code review is about, where the settings ask for it.
+
+    Args:
+        known: answers by product tree, so that hooks run once though the run moved meanwhile.
+
+    Returns:
+        The task as it lies there afterwards, since hooks take their time.
+    """
+    context, place, state = present.context, present.place, require(present.state, present.place.task_id)
+    if step.stage is not Stage.REVIEW_CODE or not run_config(state).gate.check:
+        return present, None
+    if present.product not in known:
+        known[present.product] = foresee.foresee(foresee.Question(context, place, state, present.product))
+    after = Present(context, place, state)
+    if after.route().step != step:
+        raise MovedError
+    if after.product == present.product:
+        return after, known[present.product]
+    return after, replace(known[present.product], trials=(), reason="the product changed while they ran")
 
 
 def _preparable(context: Context, place: TaskPlace) -> State:

@@ -4,23 +4,25 @@ Nothing here is ever read again by anybody: a write is known by its final name a
 """
 
 import re
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+
+from agent_infra.stores.throwaway import abandoned, remove_tree
 
 LITTER_AGE = 3600.0  # seconds; what is younger may belong to a command that still runs
 _NAMES = re.compile(r"scratch\..+|commit-index\.[0-9]+(\.lock)?|\..+\.[0-9]+\.[0-9a-f]{8}\.tmp")
 
 
 def find(common_dir: Path, state_root: Path, *, before: float) -> tuple[Path, ...]:
-    """Left-over files and folders of ours that were last touched before that time, sorted.
+    """Left-over files and folders of ours that were last touched before that time, or that nobody holds; sorted.
 
     Args:
         before: seconds since 1970.
     """
-    found = (path for folder in _folders(common_dir, state_root) for path in _entries(folder))
-    return tuple(sorted(path for path in found if _NAMES.fullmatch(path.name) and _touched(path) < before))
+    entries = (path for folder in _folders(common_dir, state_root) for path in _entries(folder))
+    found = [path for path in entries if _NAMES.fullmatch(path.name) and _touched(path) < before]
+    return tuple(sorted((*found, *abandoned(common_dir / "agent-infra"))))
 
 
 def sweep(paths: Iterable[Path]) -> None:
@@ -31,7 +33,7 @@ def sweep(paths: Iterable[Path]) -> None:
     """
     for path in paths:
         if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
         else:
             with suppress(OSError):
                 path.unlink(missing_ok=True)

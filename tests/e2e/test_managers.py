@@ -7,7 +7,6 @@ import os
 import shlex
 import shutil
 import stat
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,9 +15,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent_infra.core.lifecycle import Flow, Stage
+from agent_infra.core.lifecycle import Stage
 from agent_infra.errors import ErrorCode
 from agent_infra.services import delegate
+from tests.support.fetching import fetched, npm
 from tests.support.lifecycle import FIXED, TASK, World, artifact_text, fresh, world_at
 
 HOOK = """#!/bin/sh
@@ -31,7 +31,6 @@ PRE_COMMIT = """repos:
     hooks:
       - {id: theirs, name: theirs, entry: sh ./check.sh, language: system, always_run: true, pass_filenames: false}
 """
-_FETCH_LIMIT = 90  # seconds
 
 
 @dataclass(frozen=True)
@@ -49,42 +48,23 @@ class Manager:
     install: tuple[str, ...]
 
 
-def _fetched(folder: Path, *argv: str) -> None:
-    """Run a package manager, or skip."""
-    if shutil.which(argv[0]) is None:
-        pytest.skip(f"{argv[0]} is missing")
-    try:
-        done = subprocess.run(argv, cwd=folder, capture_output=True, check=False, timeout=_FETCH_LIMIT)
-    except subprocess.TimeoutExpired:
-        pytest.skip(f"{argv[0]} got no answer")
-    if done.returncode:
-        said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-        pytest.skip(f"{argv[0]} could not fetch it: {said[-1] if said else done.returncode}")
-
-
-def _npm(folder: Path, package: str) -> Path:
-    (folder / "package.json").write_text('{"private": true}\n')
-    _fetched(folder, "npm", "install", "--no-audit", "--no-fund", "--prefer-offline", package)
-    return folder / "node_modules" / ".bin"
-
-
 @pytest.fixture(scope="module")
 def husky(tmp_path_factory: pytest.TempPathFactory) -> Manager:
-    bin_folder = _npm(tmp_path_factory.mktemp("husky"), "husky@9")
+    bin_folder = npm(tmp_path_factory.mktemp("husky"), "husky@9")
     return Manager(bin_folder, {".husky/pre-commit": "sh ./check.sh\n", "check.sh": HOOK}, ("husky",))
 
 
 @pytest.fixture(scope="module")
 def lefthook(tmp_path_factory: pytest.TempPathFactory) -> Manager:
-    bin_folder = _npm(tmp_path_factory.mktemp("lefthook"), "lefthook@2")
+    bin_folder = npm(tmp_path_factory.mktemp("lefthook"), "lefthook@2")
     return Manager(bin_folder, {"lefthook.yml": LEFTHOOK, "check.sh": HOOK}, ("lefthook", "install"))
 
 
 @pytest.fixture(scope="module")
 def pre_commit(tmp_path_factory: pytest.TempPathFactory) -> Manager:
     folder = tmp_path_factory.mktemp("pre-commit")
-    _fetched(folder, sys.executable, "-m", "venv", "v")
-    _fetched(folder, str(folder / "v" / "bin" / "python"), "-m", "pip", "install", "-q", "--retries", "0", "pre-commit")
+    fetched(folder, sys.executable, "-m", "venv", "v")
+    fetched(folder, str(folder / "v" / "bin" / "python"), "-m", "pip", "install", "-q", "--retries", "0", "pre-commit")
     settings = {".pre-commit-config.yaml": PRE_COMMIT, "check.sh": HOOK}
     return Manager(folder / "v" / "bin", settings, ("pre-commit", "install"))
 
@@ -270,26 +250,6 @@ def test_git_lfs(tmp_path: Path, git_lfs: Manager) -> None:
     assert hook_files(world) == before
 
 
-def test_two_lines_with_husky_and_a_formatter(tmp_path: Path, husky: Manager) -> None:
-    """From begin to commit, with a hook that looks at the staged files as lint-staged does, nothing is refused."""
-    world = fresh(tmp_path / "repo")
-    with_manager(world, husky)
-    staged = 'for f in $(git diff --cached --name-only); do echo "$f" >>build/staged; git add "$f"; done'
-    world.write(".husky/pre-commit", f"sh ./check.sh\n{staged}\n")
-    world.git("commit", "-q", "-am", "lint staged files")
-    world.run(*husky.install)
-    world.cli("init", "--yes")
-    world.git("add", ".agents")
-    world.git("commit", "-q", "-m", "install agent-infra")
-    world.make_task()
-    world.begin(flow=Flow.STREAMLINED)
-    world.to_commit()
-    (world.root / "build/staged").unlink()
-    finish(world)
-    assert (world.root / "build/staged").read_text() == "src/app.py\n"
-    assert (world.root / "src/app.py").read_text() == FIXED
-
-
 def test_an_unknown_hooks_path_in_the_middle_of_a_run_still_pauses(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,3 +297,24 @@ def test_a_commit_that_git_did_not_ask_us_about(tmp_path: Path, husky: Manager) 
     assert answer.error == ErrorCode.ORCHESTRATION_COMMIT_MISSING
     assert world.cli("init", "--check").code == 0
     assert world.journal()[-1]["op"] == "hooks"
+
+
+def test_gate_check_asks_the_manager(tmp_path: Path, manager: Manager) -> None:
+    """Its hook is tried on what would be committed, and its no is told; nothing of its own is installed or moved."""
+    world = fresh(tmp_path / "repo")
+    with_manager(world, manager)
+    world.run(*manager.install)
+    world.cli("init", "--yes")
+    world.write(".agents/config.toml", "[gate]\ncheck_links = ['build']\n")
+    guarded(world)
+    world.fix()
+    before, count = hook_files(world), ran(world)
+    answer = world.cli("gate", "check", TASK, "--json", check=False)
+    assert (answer.code, answer.json["status"]) == (0, "passes"), answer
+    assert ran(world) == count + 1
+    world.write("build/veto", "")
+    answer = world.cli("gate", "check", TASK, check=False)
+    assert answer.code == 1
+    assert "pre-commit would refuse this commit with exit code 1" in answer.out
+    assert "they say no" in answer.out
+    assert hook_files(world) == before

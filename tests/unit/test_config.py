@@ -35,6 +35,12 @@ def test_every_key_can_be_set() -> None:
         pytest.param("[task]\nshort_id_length = 7\n", "task.short_id_length: .*, found 7", id="too large"),
         pytest.param("[snapshot]\nexclude = '*.log'\n", "snapshot.exclude: ", id="one pattern instead of a list"),
         pytest.param("run = 3\n", "run: ", id="a section that is none"),
+        pytest.param("[gate]\ncheck_timeout = 0\n", "gate.check_timeout: .*, found 0", id="no time"),
+        pytest.param("[gate]\ncheck_timeout = inf\n", "gate.check_timeout: ", id="time without end"),
+        pytest.param("[gate]\ncheck_links = ['../up']\n", "below the worktree", id="a link to elsewhere"),
+        pytest.param("[gate]\ncheck_links = ['/etc']\n", "below the worktree", id="an absolute link"),
+        pytest.param("[gate]\ncheck_links = ['**/x']\n", "below the worktree", id="a search of everything"),
+        pytest.param("[gate]\ncheck_links = ['.git/x']\n", "below the worktree", id="a link into the git dir"),
     ],
 )
 def test_what_is_refused(text: str, words: str) -> None:

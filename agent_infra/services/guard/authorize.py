@@ -38,13 +38,21 @@ def issue(present: "Present") -> tuple[CommitAuthorization, tuple[str, ...]]:
         raise RefusedError(ErrorCode.ORCHESTRATION_RUN_NOT_RUNNING, "no run, so nothing can be authorized")
     check_hooks(context)
     head = context.repo.head()
-    changes = context.objects.diff(state.run.baseline.tree, present.product)
-    parent_tree = records.tree_of(context, head.oid)
-    tree = context.objects.compose(parent_tree, changes)
+    parent_tree, tree = tree_to_commit(context, state, head.oid, present.product)
     paths = tuple(change.name for change in context.objects.diff(parent_tree, tree))
     context.objects.keep(tree, [])
     authorization = CommitAuthorization(issued_at=context.now(), ref=head.ref or "HEAD", head=head.oid, tree=tree)
     return authorization, paths
+
+
+def tree_to_commit(context: Context, state: State, head: str | None, product: str) -> tuple[str, str]:
+    """The tree of `head`, and the one that a commit on it would have: what the run changed set as it is in `product`.
+
+    Side effects: writes trees to our own store.
+    """
+    changes = context.objects.diff(state.run.baseline.tree, product)
+    parent_tree = records.tree_of(context, head)
+    return parent_tree, context.objects.compose(parent_tree, changes)
 
 
 def patch_facts(context: Context, authorization: CommitAuthorization) -> dict[str, str]:

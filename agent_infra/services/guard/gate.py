@@ -168,6 +168,9 @@ def _differences(context: Context, state: State, tree: str) -> list[str]:
         notes.append("a merge is under way: the commit would have a parent that nobody reviewed; `git merge --abort`")
     paths = [change.name for change in context.objects.diff(authorized.tree or "", tree)]
     notes += [f"differs from what was reviewed: {path}" for path in _some(paths)]
+    if paths:
+        again = f"`agent-infra orchestrate abandon {state.run.task_id} --reason …`"
+        notes.append(f"if it shall be so, or a hook of yours rewrites it: {again}, then it is reviewed as it is now")
     notes.append(f"`agent-infra commit {state.run.task_id} -m MESSAGE` commits exactly what was reviewed")
     return notes
 
