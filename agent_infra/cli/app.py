@@ -31,6 +31,7 @@ _COMMANDS = {
     "init": ("install", "init", "Install the git hooks and the project's settings."),
     "uninstall": ("install", "uninstall", "Undo init: hooks and files as they were before."),
     "doctor": ("doctor", "doctor", "Say what is installed, what really works, and what needs a hand."),
+    "config": ("config", "config", "Look at the project's settings, and change them."),
     "task": ("task", "task", "Make tasks and look at them; what people add to them."),
     "orchestrate": ("orchestrate", "orchestrate", "Move a task's run: the verbs for agents, hooks and drivers."),
     "run": ("drive", "run", "Drive a task's run with a headless client until it ends or pauses."),

@@ -14,6 +14,15 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "gate": ("gate check 1", 'gate allow --reason "hotfix, reviewed by phone"'),
     "init": ("init", "init --yes", "init --check"),
     "uninstall": ("uninstall",),
+    "config": ("config show", "config set run.max_steps 40"),
+    "config show": ("config show", "config show --json"),
+    "config get": ("config get run.max_steps", "config get verify --json"),
+    "config set": (
+        "config set run.max_steps 40",
+        """config set gate.required_checks '["pytest -q", "ruff check ."]'""",
+        """config set 'flow."src/**"' full""",
+    ),
+    "config schema": ("config schema",),
     "doctor": ("doctor", "doctor --json"),
     "task create": (
         'task create --title "add() must add"',

@@ -10,7 +10,7 @@ from itertools import accumulate, takewhile
 from pathlib import PurePath
 
 from agent_infra.core.clients import client as client_of
-from agent_infra.core.lifecycle import Role, Stage, Step
+from agent_infra.core.lifecycle import Flow, Role, Stage, Step, left_out
 from agent_infra.errors import ErrorCode, RefusedError
 
 BRIEF_LIMIT = 8_000  # bytes of UTF-8: what a client's hook may hand to a child as context
@@ -50,6 +50,7 @@ class Brief:
         diff_file: the diff to judge, absolute.
         commit_paths: what the authorized commit will hold, repo-relative.
         client: id of the client whose child reads this.
+        flow: how much process the run has.
         notes: further sentences, one each.
     """
 
@@ -65,6 +66,7 @@ class Brief:
     client: str
     diff_file: PurePath | None = None
     commit_paths: tuple[str, ...] = ()
+    flow: Flow = Flow.FULL
     notes: tuple[str, ...] = ()
 
 
@@ -213,6 +215,8 @@ def _lists(brief: Brief) -> tuple[tuple[str, tuple[str, ...]], ...]:
         f"Worktree: {_seen(str(brief.worktree))}",
         f"Run: {_seen(brief.run_id)}",
     ]
+    if left_out(brief.flow):
+        facts.append(f"Flow: {brief.flow}, which leaves out {left_out(brief.flow)}")
     if brief.diff_file is not None:
         facts.insert(2, f"Diff to judge: {_seen(str(brief.diff_file))}")
     inputs = tuple(

@@ -155,8 +155,23 @@ class SubtasksConfig(_Section):
     risk: list[str] = []
 
 
+def _are_patterns(rules: dict[str, str]) -> dict[str, str]:
+    for pattern in rules:
+        if not pattern.strip("/") or pattern.startswith("!"):
+            raise ValueError(f"{pattern!r} is no pattern that takes paths in")
+    return rules
+
+
+_FlowWord = Literal["full", "standard", "streamlined"]
+
+
 class Config(_Section):
-    """The whole file."""
+    """The whole file.
+
+    Attributes:
+        engines: who does subtasks, by name.
+        flow: the least flow of a change, by gitignore patterns over its paths; of several that fit the strictest.
+    """
 
     snapshot: SnapshotConfig = SnapshotConfig()
     task: TaskConfig = TaskConfig()
@@ -165,6 +180,7 @@ class Config(_Section):
     verify: VerifyConfig = VerifyConfig()
     engines: dict[str, EngineConfig] = {}
     subtasks: SubtasksConfig = SubtasksConfig()
+    flow: Annotated[dict[str, _FlowWord], AfterValidator(_are_patterns)] = {}
 
 
 def parse_config(text: str) -> Config:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agent_infra.core.brief import Brief, BriefInput, fill_template, render_brief
-from agent_infra.core.lifecycle import Stage, Step
+from agent_infra.core.lifecycle import Flow, Stage, Step
 from agent_infra.core.receipts import Receipt
 from agent_infra.core.run import State
 from agent_infra.errors import ErrorCode, RefusedError
@@ -53,6 +53,7 @@ def brief_text(context: Context, place: TaskPlace, state: State) -> str:
             template_text=template_text(place.task_id, receipt),
             client=receipt.client,
             diff_file=_diff_file(context, place, state, receipt),
+            flow=Flow(state.run.flow),
             commit_paths=_commit_paths(context, state, step),
             notes=_notes(context, place, state, receipt),
         )

@@ -9,7 +9,8 @@ from typing import Any
 from agent_infra.core import ledger as ledgers
 from agent_infra.core import receipts
 from agent_infra.core.facts import Situation, counted, gather, remembered
-from agent_infra.core.lifecycle import STAGES_OF_FLOW, Flow, Stage, Step
+from agent_infra.core.flows import check_beginning
+from agent_infra.core.lifecycle import STAGES_OF_FLOW, Flow, Stage, Step, left_out
 from agent_infra.core.receipts import ReceiptStatus
 from agent_infra.core.routing import Route, route
 from agent_infra.core.rulings import said
@@ -86,6 +87,8 @@ def begin(context: Context, ref: str, wish: Beginning) -> Outcome:
 
 def _begin_anew(context: Context, place: TaskPlace, before: State | None, wish: Beginning) -> Outcome:
     event = _beginning(context, place, wish)
+    flow = Flow((event.run or {})["flow"])
+    less = check_beginning(flow, context.config.flow, task_id=place.task_id)
 
     def decide(state: State | None) -> Event | None:
         same = (state.seq if state else 0) == (before.seq if before else 0)
@@ -94,7 +97,7 @@ def _begin_anew(context: Context, place: TaskPlace, before: State | None, wish: 
     state, changed = context.change(place, decide)
     records.show_active(context, place, state)
     run = require(state, place.task_id).run
-    notes = _unguarded(context) + _neighbours(context, place.task_id, run.branch)
+    notes = less + _unguarded(context) + _neighbours(context, place.task_id, run.branch)
     return Outcome(run.status, changed, place.task_id, run, notes=notes)
 
 
@@ -225,7 +228,7 @@ def status(context: Context, ref: str) -> Outcome:
     """
     place = context.active(ref)
     state = require(context.load(place), place.task_id)
-    notes = records.waiting_notes(state, context.now()) + said(state)
+    notes = records.waiting_notes(state, context.now()) + said(state) + _sparing(state)
     step: Step | None = None
     if state.run.status != RunStatus.COMPLETED:
         present = Present(context, place, state)
@@ -238,6 +241,12 @@ def status(context: Context, ref: str) -> Outcome:
             # the run can be shown though its documents can't be read
             notes += (f"{error.code}: {error.message}",)
     return Outcome(state.run.status, task_id=place.task_id, run=state.run, next=step, notes=notes)
+
+
+def _sparing(state: State) -> tuple[str, ...]:
+    """What the flow of a run leaves out, for whoever relies on what was reviewed."""
+    words = left_out(Flow(state.run.flow))
+    return (f"the {state.run.flow} flow leaves out {words}",) if words else ()
 
 
 def advance(context: Context, ref: str) -> Outcome:

@@ -9,7 +9,8 @@ from typing import Any
 
 from agent_infra.core import clients
 from agent_infra.core.facts import input_names
-from agent_infra.core.lifecycle import Role, Stage, Step
+from agent_infra.core.flows import check_flow
+from agent_infra.core.lifecycle import Flow, Role, Stage, Step
 from agent_infra.core.outlook import Foresight, advice
 from agent_infra.core.receipts import Input, PathChange, Receipt
 from agent_infra.core.run import RunStatus, State
@@ -70,7 +71,8 @@ def prepare(context: Context, ref: str, order: Order) -> Outcome:
     Raises:
         UsageError: an unknown client.
         RefusedError: ORCHESTRATION_CLIENT_UNSUPPORTED, _RUN_NOT_RUNNING, _WORKTREE_MISMATCH, _BRANCH_MISMATCH,
-            _DELEGATION_BUSY, _HOOKS_MISSING, _SNAPSHOT_FAILED, or what the route refuses, in this order.
+            _DELEGATION_BUSY, _HOOKS_MISSING, _FLOW_INSUFFICIENT, _SNAPSHOT_FAILED, or what the route refuses, in this
+            order.
 
     Side effects:
         Journal, view, active step; snapshot objects; with `gate.check`, before a code review, what git's other hooks
@@ -238,6 +240,7 @@ def _preparation(present: Present, step: Step, order: Order) -> tuple[Event, tup
         authorization, paths = authorize.issue(present)
         if not paths:
             return authorize.nothing_to_commit(state), ("HEAD has what was reviewed already; nothing to commit",)
+        check_flow(Flow(state.run.flow), paths, run_config(state).flow, task_id=state.run.task_id)
         run_patch["commitAuthorization"] = authorization.to_json()
         notes = tuple(f"to commit: {path}" for path in paths)
         facts = authorize.patch_facts(context, authorization)

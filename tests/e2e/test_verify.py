@@ -511,6 +511,25 @@ def test_a_change_can_t_weaken_its_own_policy(done: World) -> None:
     ask(done, "HEAD~1..HEAD", "--policy-from", "HEAD~2", code=1)
 
 
+@pytest.mark.parametrize(
+    ("rule", "verdict"),
+    [
+        pytest.param('"src/**" = "full"', "broken(VERIFY_FLOW)", id="more than the run had"),
+        pytest.param('"src/**" = "streamlined"', "verified", id="what the run had"),
+        pytest.param('"docs/**" = "full"', "verified", id="another path"),
+    ],
+)
+def test_the_policy_can_demand_a_least_flow(done: World, rule: str, verdict: str) -> None:
+    """A commit that was earned with less process than its paths need is not fine; the path is named."""
+    world = done
+    world.git("checkout", "-q", "-b", "rules", "HEAD~1")
+    with_policy(world, f"[flow]\n{rule}\n")
+    world.git("checkout", "-q", "main")
+    found = ask(world, "HEAD~1..HEAD", "--policy-from", "rules", code=verdict != "verified")
+    assert found.last == verdict
+    assert verdict == "verified" or "needs the full flow" in found.json["commits"][0]["detail"]
+
+
 def test_a_broken_commit_fails_whatever_the_policy_is(done: World) -> None:
     """A false claim is never let pass."""
     with_policy(done, "[verify.require]\npaths = []\n")

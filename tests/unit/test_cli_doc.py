@@ -55,5 +55,5 @@ def test_every_example_is_a_call_that_is_understood(line: str) -> None:
 def test_the_examples_stand_under_their_own_command() -> None:
     """An example of a command that is no group begins with its words."""
     for words, lines in EXAMPLES.items():
-        if words not in ("", "task", "orchestrate", "gate", "subtasks"):
+        if words not in ("", "task", "orchestrate", "gate", "subtasks", "config"):
             assert all(line.startswith(words) for line in lines), words

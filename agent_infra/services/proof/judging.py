@@ -12,10 +12,12 @@ from typing import Any, TypeVar
 from agent_infra.core import history as core
 from agent_infra.core.artifacts import parse_artifact_name
 from agent_infra.core.config import RequireConfig
+from agent_infra.core.flows import demand_of, is_less
 from agent_infra.core.globs import matches
 from agent_infra.core.grounds import check_anchor, check_shown, ground
 from agent_infra.core.history import Chronicle, Claim, Commit, Entry, Ground, Kind, Look, Verdict
 from agent_infra.core.judgement import judge, judge_merge
+from agent_infra.core.lifecycle import Flow
 from agent_infra.errors import AgentInfraError, ErrorCode, GitError, RefusedError
 from agent_infra.git.history import History, RawCommit
 from agent_infra.stores.journal import parse_chain
@@ -78,6 +80,7 @@ class Judge:
     policy: RequireConfig
     branch: str | None
     named: Mapping[str, str]
+    flow: Mapping[str, str] = field(default_factory=dict)
     _chronicles: dict[str, Chronicle | AgentInfraError] = field(default_factory=dict)
     _grounds: dict[Claim, Ground | AgentInfraError] = field(default_factory=dict)
     _read_files: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -120,9 +123,25 @@ class Judge:
 
     def _judged(self, commit: Commit, grounds: Sequence[Ground], look: Look) -> Verdict:
         try:
-            return judge(commit, grounds, look)
+            verdict = judge(commit, grounds, look)
+            if verdict.kind in {Kind.VERIFIED, Kind.WEAK}:
+                self._check_flow(commit, grounds)
         except AgentInfraError as error:
             return _failed(error)
+        return verdict
+
+    def _check_flow(self, commit: Commit, grounds: Sequence[Ground]) -> None:
+        """The policy may demand more process for a path than any run behind the commit had.
+
+        Raises:
+            RefusedError: VERIFY_FLOW.
+        """
+        demand = demand_of(commit.changes, self.flow)
+        flows = [Flow(ground.state.run.flow) for ground in grounds]
+        if demand and all(is_less(flow, demand.flow) for flow in flows):
+            had = ", ".join(dict.fromkeys(map(str, flows)))
+            message = f"{demand.path} needs the {demand.flow} flow at least ([flow] {demand.pattern!r}), it had {had}"
+            raise RefusedError(ErrorCode.VERIFY_FLOW, message)
 
     def _is_required(self, raw: RawCommit, changes: Mapping[str, Entry]) -> bool:
         """Whether the policy wants a receipt; what is not known is wanted."""

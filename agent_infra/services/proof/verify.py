@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_infra.core.config import RequireConfig, parse_config
+from agent_infra.core.config import Config, parse_config
 from agent_infra.core.history import Kind
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError, UsageError
 from agent_infra.git.history import History, open_history
@@ -93,7 +93,13 @@ def verify(
             range_ = wish.range or DEFAULT_RANGE
             oids = _listed(history, range_)
             policy, named = _policy(history, wish, range_)
-            judge = Judge(history, policy, _branch(history, wish, range_), _named_evidence(history, wish))
+            judge = Judge(
+                history,
+                policy.verify.require,
+                _branch(history, wish, range_),
+                _named_evidence(history, wish),
+                policy.flow,
+            )
             return Report(range_, named, judge.all(oids, tick))
     except UsageError:
         raise
@@ -119,7 +125,7 @@ def _listed(history: History, range_: str) -> tuple[str, ...]:
     return oids
 
 
-def _policy(history: History, wish: Wish, range_: str) -> tuple[RequireConfig, str]:
+def _policy(history: History, wish: Wish, range_: str) -> tuple[Config, str]:
     """The rules, and where they come from: never from the commits that are judged.
 
     Raises:
@@ -129,16 +135,16 @@ def _policy(history: History, wish: Wish, range_: str) -> tuple[RequireConfig, s
     left, dots, _ = range_.partition("..")
     source = wish.policy_from or ((left or "HEAD") if dots else None)
     if source is None:
-        return RequireConfig(), "defaults"
+        return Config(), "defaults"
     commit = history.resolve(source)
     if commit is None:
         message = f"{source} is no commit here, so there are no rules to check by"
         raise UsageError(ErrorCode.VERIFY_RANGE_INVALID, message)
     data = history.object(f"{commit}:{CONFIG}", "blob")
     if data is None:
-        return RequireConfig(), f"defaults ({source} has no {CONFIG})"
+        return Config(), f"defaults ({source} has no {CONFIG})"
     try:
-        return parse_config(data.decode()).verify.require, f"{source}:{CONFIG}"
+        return parse_config(data.decode()), f"{source}:{CONFIG}"
     except UnicodeDecodeError as error:
         raise RefusedError(ErrorCode.CONFIG_INVALID, f"{source}:{CONFIG} is not UTF-8") from error
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_infra.core.activity import pair_steps
+from agent_infra.core.flows import check_flow
 from agent_infra.core.glance import Glance, study
 from agent_infra.core.lifecycle import Flow, Stage, left_out
 from agent_infra.core.receipts import Receipt
@@ -18,7 +19,7 @@ from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 from agent_infra.git.repo import discover
 from agent_infra.services import records
 from agent_infra.services.checks import check_required
-from agent_infra.services.context import Context
+from agent_infra.services.context import Context, run_config
 from agent_infra.services.guard import authorize
 from agent_infra.services.orchestrate import Present
 from agent_infra.services.tasks.next_command import next_command
@@ -232,6 +233,7 @@ def _before_commit(present: Present) -> list[str]:
     questions: tuple[Callable[[], None], ...] = (
         lambda: authorize.check_hooks(present.context),
         lambda: check_required(present.situation, present.product),
+        lambda: _check_flow(present),
     )
     for ask in questions:
         try:
@@ -239,6 +241,14 @@ def _before_commit(present: Present) -> list[str]:
         except AgentInfraError as error:
             why.append(f"{error.code}: {error.message}")
     return why
+
+
+def _check_flow(present: Present) -> None:
+    state = present.state
+    if state is not None and (rules := run_config(state).flow):
+        changes = present.context.objects.diff(state.run.baseline.tree, present.product)
+        paths = [change.name for change in changes]
+        check_flow(Flow(state.run.flow), paths, rules, task_id=state.run.task_id)
 
 
 def _git(context: Context, state: State | None, seen: Glance) -> GitFacts:
