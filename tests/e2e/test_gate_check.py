@@ -133,9 +133,16 @@ def test_what_hooks_do_to_refs_and_settings_ends_with_the_place(world: World) ->
     assert world.git("stash", "list").out == ""
 
 
-def test_our_own_gate_does_not_judge(world: World) -> None:
-    """A manager that calls our shim in its turn, as pre-commit does with the hook that it found, gets a yes."""
-    begun(world, pre_commit='exec "$(dirname "$0")/../../../hooks/commit-msg" "$@"')
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param('exec "$(dirname "$0")/../../../hooks/commit-msg" "$@"', id="our shim, as pre-commit calls it"),
+        pytest.param('agent-infra gate pre-commit --common-dir "$(git rev-parse --git-common-dir)"', id="as offered"),
+    ],
+)
+def test_our_own_gate_does_not_judge(world: World, script: str) -> None:
+    """A manager that asks us in its turn gets a yes: here it is about the others."""
+    begun(world, pre_commit=script)
     assert (world.root / ".git/agent-infra/hooks/moved/pre-commit").exists()
     assert foresee(world, 0)["hooks"][0]["exitCode"] == 0
 
@@ -363,6 +370,7 @@ def test_a_hook_that_rewrites_what_was_reviewed_is_named_at_the_commit(world: Wo
     assert (answer.code, world.head) == (1, before)
     assert "a hook of yours rewrote src/app.py" in answer.err
     assert "[COMMIT_UNAUTHORIZED]" in answer.err
+    world.refused("-am", "by hand", says=("differs from what was reviewed: src/app.py", "reviewed as it is now"))
     world.verb("abandon", "--reason", "it was formatted")
     assert (world.root / "src/app.py").read_text() == FORMATTED
     assert world.next_stage() == Stage.REVIEW_CODE
