@@ -82,7 +82,7 @@ class ReferenceSnapshotter:
         """
         try:
             with self.store.in_use(), self.store.scratch() as folder:
-                tree = _Capture(self.repo, self.store, folder, self.repo.config()).tree(task, exclude)
+                tree = Capture(self.repo, self.store, folder, self.repo.config()).tree(task, exclude)
                 self.store.keep(tree, keep)
                 return tree
         except (GitError, OSError) as error:
@@ -94,7 +94,7 @@ class ReferenceSnapshotter:
 
 
 @dataclass(frozen=True)
-class _Capture:
+class Capture:
     """One snapshot in the making; `folder` is a temporary folder that holds its index."""
 
     repo: Repo
@@ -103,6 +103,7 @@ class _Capture:
     config: dict[str, list[str]]
 
     def tree(self, task: TaskFolder | None, exclude: Sequence[str]) -> str:
+        """The fingerprint, the plain way."""
         head_tree = self.store.tree_of(self.repo.head().oid)
         self.git("read-tree", head_tree or "--empty")
         if exclude:
@@ -114,6 +115,7 @@ class _Capture:
         return self.git("write-tree", *missing_ok).decode().strip()
 
     def git(self, *args: str, stdin: bytes | None = None) -> bytes:
+        """Ask git about the index in the making; what it stores goes to our own store."""
         env = self.store.env() | {"GIT_INDEX_FILE": str(self.folder / "index")}
         return self.repo.run(*QUIET, *args, stdin=stdin, env=env).stdout
 
@@ -159,7 +161,7 @@ class _Capture:
 
     def add_staged(self, paths: Iterable[bytes]) -> None:
         """Add files that the user has staged as new and that only our patterns leave out."""
-        here = sorted(path for path in paths if _is_file_below(self.repo.worktree, path) and not _is_left_out(path))
+        here = sorted(path for path in paths if _is_file_below(self.repo.worktree, path) and not is_left_out(path))
         if not here:
             return
         asked = ("check-ignore", "--no-index", "-z", "--stdin")
@@ -179,9 +181,13 @@ class _Capture:
                 ErrorCode.GIT_FAILED,
                 "`.agents` is a file, symlink or submodule to git; a task's documents need an ordinary folder there",
             )
-        self.index_info((path, None) for path in sorted(listed) if _is_left_out(path))
+        self.index_info((path, None) for path in sorted(listed) if is_left_out(path))
         if task is not None:
-            self.index_info(self.stored(_documents(task), f"{ADDED[0]}/{task.task_id}".encode()))
+            self.index_info(self.documents(task))
+
+    def documents(self, task: TaskFolder) -> Iterator[tuple[bytes, str]]:
+        """Write a task's documents as raw blobs; yields path and "mode oid" for the index."""
+        return self.stored(_documents(task), f"{ADDED[0]}/{task.task_id}".encode())
 
     def stored(self, documents: Iterable[tuple[bytes, str, bytes]], root: bytes) -> Iterator[tuple[bytes, str]]:
         """Write documents as raw blobs; yields path and "mode oid" for the index."""
@@ -241,7 +247,8 @@ def _read_regular(path: bytes) -> bytes | None:
         return file.read() if stat.S_ISREG(os.fstat(handle).st_mode) else None
 
 
-def _is_left_out(path: bytes) -> bool:
+def is_left_out(path: bytes) -> bool:
+    """Whether a path never belongs to a fingerprint, a task's own documents aside."""
     return any(path == top or path.startswith(top + b"/") for top in (name.encode() for name in LEFT_OUT))
 
 

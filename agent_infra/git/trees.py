@@ -4,6 +4,7 @@ libgit2 sees an object folder and nothing else: the user's repository and its co
 can't read something `attempt` says None and the caller asks git.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -191,14 +192,19 @@ def _load(odb: "pygit2.Odb", tree: str) -> Entries:
 
 
 def write_object(odb: "pygit2.Odb", kind: str, data: bytes) -> str:
-    """Store one object durably and say its id; `kind` is blob, tree or commit.
+    """Store one object durably and say its id; `kind` is blob, tree or commit. Of a sha1 repository.
 
     Side effects: writes and fsyncs a loose object, unless it exists.
     """
     import pygit2
 
-    pygit2.settings.enable_fsync_gitdir(True)
-    return str(odb.write(pygit2.enums.ObjectType[kind.upper()], data))
+    oid = pygit2.Oid(
+        hex=hashlib.sha1(b"%s %d\0%s" % (kind.encode(), len(data), data), usedforsecurity=False).hexdigest()
+    )
+    if not odb.exists(oid):  # libgit2 would write and flush it once more
+        pygit2.settings.enable_fsync_gitdir(True)
+        odb.write(pygit2.enums.ObjectType[kind.upper()], data)
+    return str(oid)
 
 
 def records(output: bytes) -> Iterator[bytes]:

@@ -16,9 +16,10 @@ from agent_infra.core.receipts import Origin
 from agent_infra.core.run import State
 from agent_infra.errors import AgentInfraError, CorruptStateError, ErrorCode, RefusedError
 from agent_infra.git import evidence
+from agent_infra.git.fast_snapshot import FastSnapshotter
 from agent_infra.git.objects import ObjectStore
 from agent_infra.git.repo import Repo, discover, display_path
-from agent_infra.git.snapshot import ReferenceSnapshotter, Snapshotter, TaskFolder
+from agent_infra.git.snapshot import Snapshotter, TaskFolder
 from agent_infra.stores.artifacts import read_folder
 from agent_infra.stores.atomic import LOCK_WAIT, read_regular
 from agent_infra.stores.journal import Event
@@ -76,7 +77,7 @@ class Context:
     @cached_property
     def snapshotter(self) -> Snapshotter:
         """The way in which the working tree is read."""
-        return ReferenceSnapshotter(self.repo, self.objects)
+        return FastSnapshotter(self.repo, self.objects)
 
     @cached_property
     def config(self) -> Config:

@@ -4,14 +4,38 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from agent_infra.errors import RefusedError
+from agent_infra.git.fast_snapshot import FastSnapshotter
 from agent_infra.git.objects import ObjectStore
 from agent_infra.git.repo import Repo, discover
-from agent_infra.git.snapshot import ReferenceSnapshotter, Snapshotter
+from agent_infra.git.snapshot import ReferenceSnapshotter, Snapshotter, TaskFolder
 
 FILES = {"f1": "a1\n", "f2": "a2\n", "f3": "a3\n", "d/g1": "b1\n", "d/e/h1": "c1\n", ".gitignore": "*.log\n"}
+
+
+@dataclass(frozen=True)
+class AllWays:
+    """The reference way, and the fast one with a new and with a known base: all must give one id, or all refuse."""
+
+    repo: Repo
+    store: ObjectStore
+
+    def capture(self, task: TaskFolder | None, *, exclude: Sequence[str], keep: Sequence[str] = ()) -> str:
+        fast = FastSnapshotter(self.repo, self.store)
+        try:
+            expected = ReferenceSnapshotter(self.repo, self.store).capture(task, exclude=exclude, keep=keep)
+        except RefusedError as refusal:
+            with pytest.raises(RefusedError, match=str(refusal.code)):
+                fast.capture(task, exclude=exclude, keep=keep)
+            raise
+        assert [fast.capture(task, exclude=exclude, keep=keep) for _ in range(2)] == [expected] * 2
+        return expected
 
 
 @dataclass(frozen=True)
@@ -63,8 +87,8 @@ class Sandbox:
 
     @property
     def snapshots(self) -> Snapshotter:
-        """The reference way of taking a snapshot."""
-        return ReferenceSnapshotter(self.repo, self.store)
+        """Every way of taking a snapshot at once."""
+        return AllWays(self.repo, self.store)
 
     def listing(self, tree: str) -> dict[str, str]:
         """Path -> "mode oid" of a tree, read by git from our store."""
@@ -125,5 +149,5 @@ def user_state(box: Sandbox) -> dict[str, str]:
     return {
         str(path.relative_to(common)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in files
-        if path.relative_to(common).parts[0] != "agent-infra"
+        if "agent-infra" not in path.relative_to(common).parts[:3:2]  # of the repository and of a linked worktree
     }
