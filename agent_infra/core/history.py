@@ -5,11 +5,11 @@ is never looked at.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from agent_infra.core.lifecycle import Stage
 from agent_infra.core.receipts import PathChange, Receipt, ReceiptStatus
@@ -24,6 +24,7 @@ _TRAILER = re.compile(r"[ \t]*Agent-Infra-(Task|Run|Receipt):[ \t]*(\S*)\s*")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 Entry = tuple[str, str] | None  # mode and object id of a path; None where it is gone
+Original = tuple[str, tuple[str, ...]]  # tree and parents of a commit
 
 
 class Kind(StrEnum):
@@ -88,17 +89,26 @@ class Commit:
     changes: Mapping[str, Entry]
 
 
-@dataclass(frozen=True)
-class Look:
-    """What is asked about a commit only where it matters.
+class Look(Protocol):
+    """What is asked about a commit only where it matters."""
 
-    Attributes:
-        entries: every path of its tree.
-        patch: the digest of its patch; see `git.patches`.
-    """
+    def entries(self) -> Mapping[str, Entry]:
+        """Every path of its tree."""
 
-    entries: Callable[[], Mapping[str, Entry]]
-    patch: Callable[[], str]
+    def patch(self) -> str:
+        """The digest of its patch; see `git.patches`."""
+
+    def between(self, first: str | None, last: str) -> str:
+        """The digest of the patch between two commits that are here; the first may be nothing."""
+
+    def original(self, oid: str) -> Original | None:
+        """Another commit, where it is here."""
+
+    def follows(self, oid: str) -> bool:
+        """Whether its parent has that commit in its history."""
+
+    def joins(self, last: str) -> bool:
+        """Whether git, merging its parent with that commit, makes its tree."""
 
 
 @dataclass(frozen=True)

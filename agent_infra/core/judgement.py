@@ -6,6 +6,7 @@ Pure: what is dear to find out (a patch, a whole tree) is asked only where it ma
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from itertools import pairwise
 
 from agent_infra.core.history import Commit, Entry, Ground, Kind, Look, Verdict, broken
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
@@ -102,30 +103,55 @@ def _rewritten(commit: Commit, base: Ground, look: Look, otherwise: RefusedError
     """
     if base.recorded is None or base.recorded == commit.oid or len(commit.parents) > 1:
         return broken(otherwise)
-    if not commit.changes:
-        return broken(otherwise)
-    same = base.judged is not None and not differing(commit, base.judged, look)
-    if same or (base.patch is not None and base.patch == look.patch()):
+    if commit.changes and _is_same_work(commit, base, look):
         detail = f"the same patch as {base.recorded}, which {base.claim.task_id} authorized"
         return _good(("rebased", *base.flaws), detail)
     return broken(otherwise)
 
 
+def _is_same_work(commit: Commit, base: Ground, look: Look) -> bool:
+    """Whether the patch is the authorized one; its content alone would let old work undo what came after it."""
+    if base.patch is not None:
+        return base.patch == look.patch()
+    return base.judged is not None and not differing(commit, base.judged, look)
+
+
 def _squashed(commit: Commit, grounds: Sequence[Ground], look: Look) -> Verdict:
     """The verdict for a commit with the trailers of several: together they must have changed just this."""
-    missing = next((base for base in grounds if base.recorded is None or base.judged is None), None)
-    orders = (_linked(grounds), tuple(reversed(_linked(grounds))))
-    if missing is None and len(commit.parents) <= 1:
-        for order in orders:
-            together: dict[str, Entry] = {}
-            for base in order:
-                together |= base.judged or {}
-            if not differing(commit, together, look):
-                names = ", ".join(base.claim.task_id for base in grounds)
-                return _good(("squashed", *(flaw for base in grounds for flaw in base.flaws)), f"made of {names}")
     names = ", ".join(base.claim.task_id for base in grounds)
+    complete = all(base.recorded is not None and base.judged is not None for base in grounds)
+    if complete and len(commit.parents) <= 1 and _is_all_of(commit, _linked(grounds), look):
+        return _good(("squashed", *(flaw for base in grounds for flaw in base.flaws)), f"made of {names}")
     message = f"it has the trailers of {names}, but is not what they committed together"
     raise RefusedError(ErrorCode.VERIFY_TREE_UNAUTHORIZED, message)
+
+
+def _is_all_of(commit: Commit, order: Sequence[Ground], look: Look) -> bool:
+    """Whether a commit is what several were together: their patch, or their content where that can't be asked."""
+    linked = all(_follows(after, before) for before, after in pairwise(order))
+    if linked and all(_is_here(base, look) for base in order):
+        head, last = order[0].state.run.commit_authorization.head, str(order[-1].recorded)
+        return look.between(head, last) == look.patch() or bool(head and look.follows(head) and look.joins(last))
+    if any(look.follows(str(base.recorded)) for base in order):
+        return False  # content of old work would undo what came after it
+    return any(not differing(commit, _together(each), look) for each in (order, tuple(reversed(order))))
+
+
+def _follows(after: Ground, before: Ground) -> bool:
+    return after.state.run.commit_authorization.head == before.recorded
+
+
+def _is_here(base: Ground, look: Look) -> bool:
+    """Whether the recorded commit is here and is the authorized one; no trailer holds the line that names it."""
+    leave = base.state.run.commit_authorization
+    return look.original(str(base.recorded)) == (leave.tree, (leave.head,) if leave.head else ())
+
+
+def _together(order: Sequence[Ground]) -> Mapping[str, Entry]:
+    changes: dict[str, Entry] = {}
+    for base in order:
+        changes |= base.judged or {}
+    return changes
 
 
 def _linked(grounds: Sequence[Ground]) -> tuple[Ground, ...]:
@@ -193,7 +219,8 @@ def judge_merge(answer: Merged, odd: Sequence[str], parents: Sequence[tuple[str,
     if faulty:
         return Verdict(Kind.UNRECEIPTED, detail=f"a merge of {faulty[:10]}, which is not verified")
     if answer is Merged.UNKNOWN:
-        return Verdict(Kind.WEAK, "merge", detail="git here can't make the merge again, so its content is not proven")
+        detail = "the merge can't be made again here, so its content is not proven; git 2.38 and newer can"
+        return Verdict(Kind.INCOMPLETE, code=ErrorCode.GIT_FAILED, detail=detail)
     weak = [oid for oid, verdict, _ in parents if verdict and verdict.kind is not Kind.VERIFIED]
     if weak:
         return Verdict(Kind.WEAK, "merge", detail=f"a clean merge; {weak[0][:10]} is not fully verified")

@@ -5,12 +5,11 @@ A bare repository will do, and so will the quarantine of a push.
 """
 
 import os
-import re
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from agent_infra.core.history import Entry
@@ -19,7 +18,8 @@ from agent_infra.errors import ErrorCode, GitError, RefusedError
 from agent_infra.git import evidence
 from agent_infra.git.objects import EMPTY_TREE
 from agent_infra.git.patches import patch_digest
-from agent_infra.git.repo import Completed, Repo, clean_environment, failure, git_process
+from agent_infra.git.repo import Completed, Repo, clean_environment, git_process
+from agent_infra.git.scratch import Scratch
 from agent_infra.git.trees import TreeChange, parse_raw_diff
 
 OBJECT_LIMIT = 64 << 20
@@ -56,7 +56,6 @@ class History:
     repo: Repo
     quarantine: Mapping[str, str] = field(default_factory=dict)
     _batch: "subprocess.Popen[bytes] | None" = None
-    _bare: "tempfile.TemporaryDirectory[str] | None" = None
 
     @property
     def env(self) -> dict[str, str]:
@@ -211,33 +210,41 @@ class History:
         """Every path of a tree."""
         return self.between(EMPTY_TREE[self.repo.object_format], tree)
 
-    def patch(self, commit: RawCommit) -> str:
-        """The digest of what a commit changed."""
-        base = commit.parents[0] if commit.parents else EMPTY_TREE[self.repo.object_format]
-        return patch_digest(self.repo, base, commit.oid, env=self.env)
+    def patch(self, a: str | None, b: str) -> str:
+        """The digest of what lies between two commits, or since nothing."""
+        return patch_digest(self.repo, a or EMPTY_TREE[self.repo.object_format], b, env=self.env)
+
+    def has_ancestor(self, commit: str, oid: str) -> bool:
+        """Whether a commit is another one or has it in its history."""
+        return self.run("merge-base", "--is-ancestor", oid, commit, check=False).code == 0
 
     # -- merges --------------------------------------------------------------------------------------------------------
 
     def merged(self, commit: RawCommit) -> tuple[Merged, tuple[str, ...]]:
         """Whether a merge is what git makes of its parents by itself, and the paths that are not."""
+        tree, conflicts = self._scratch.merge(commit.parents)
+        if tree is not None:
+            odd = self._scratch.git(*_RAW, tree, commit.tree).stdout
+            answer = Merged.BY_HAND if conflicts or odd else Merged.CLEAN
+            return answer, tuple(sorted(change.name for change in parse_raw_diff(odd)))
         if len(commit.parents) != 2:
             return Merged.UNKNOWN, ()
-        tree = self._automatic(*commit.parents)
-        if tree == commit.tree:
+        if self._scratch.library_makes(commit.tree, *commit.parents):
             return Merged.CLEAN, ()
-        if tree is not None:
-            return Merged.BY_HAND, tuple(sorted(self._differing(tree, commit.tree)))
         return self._by_paths(commit)
 
-    def _automatic(self, ours: str, theirs: str) -> str | None:
-        """The tree that git makes; None where it can't say. Conflicts leave their marks in it."""
-        done = self._scratch_git("merge-tree", "--write-tree", "--no-messages", ours, theirs)
-        first = done.stdout.split(b"\n", 1)[0].decode("ascii", "replace")
-        return first if done.code in {0, 1} and re.fullmatch("[0-9a-f]{40,64}", first) else None
+    def joined(self, tree: str, ours: str, theirs: str) -> bool:
+        """Whether a tree is what a merge makes of two commits, without a conflict."""
+        made, conflicts = self._scratch.merge((ours, theirs))
+        if made is None:
+            return self._scratch.library_makes(tree, ours, theirs)
+        return made == tree and not conflicts
 
-    def _differing(self, a: str, b: str) -> list[str]:
-        raw = self._scratch_git(*_RAW, a, b).stdout
-        return [change.name for change in parse_raw_diff(raw)]
+    @cached_property
+    def _scratch(self) -> Scratch:
+        theirs = [self.quarantine.get(name, "") for name in QUARANTINE[:2]]
+        parts = [part for each in theirs for part in each.split(os.pathsep) if part]
+        return Scratch(self.repo.object_format, (str(self.repo.common_dir / "objects"), *parts))
 
     def _by_paths(self, commit: RawCommit) -> tuple[Merged, tuple[str, ...]]:
         """For a git before 2.38, which can't merge without a working tree."""
@@ -246,22 +253,6 @@ class History:
             return Merged.UNKNOWN, ()
         ours, theirs, result = (self.between(bases[0], side) for side in (*commit.parents, commit.oid))
         return merge_by_paths(ours, theirs, result)
-
-    def _scratch_git(self, *args: str) -> Completed:
-        """git in a repository of our own, where no merge driver is set and what is written goes away."""
-        if self._bare is None:
-            self._bare = tempfile.TemporaryDirectory(prefix="agent-infra-")
-            made = ("init", "-q", "--bare", f"--object-format={self.repo.object_format}", "--template=", ".")
-            done = git_process(*made, cwd=Path(self._bare.name))
-            if done.code:
-                raise failure(made, done)
-        folder = Path(self._bare.name)
-        own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_NO_REPLACE_OBJECTS": "1"}
-        return git_process(*args, cwd=folder, env={**own, "GIT_ALTERNATE_OBJECT_DIRECTORIES": self._alternates()})
-
-    def _alternates(self) -> str:
-        theirs = [self.quarantine.get(name, "") for name in QUARANTINE[:2]]
-        return os.pathsep.join(part for part in (str(self.repo.common_dir / "objects"), *theirs) if part)
 
     def close(self) -> None:
         """End the git that reads objects, and drop what was written aside."""
@@ -272,9 +263,7 @@ class History:
                     pipe.close()
             batch.kill()
             batch.wait()
-        if self._bare is not None:
-            bare, self._bare = self._bare, None
-            bare.cleanup()
+        self._scratch.close()
 
 
 QUARANTINE = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH")

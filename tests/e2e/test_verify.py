@@ -5,17 +5,20 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_infra.core.grounds import check_anchor, ground
-from agent_infra.core.history import Chronicle, Claim, Commit, Look, Verdict, broken
+from agent_infra.core.history import Chronicle, Claim, Commit, Verdict, broken
 from agent_infra.core.judgement import judge
 from agent_infra.core.run import fold
 from agent_infra.errors import AgentInfraError
 from agent_infra.git import evidence
-from agent_infra.git.history import History, open_history
+from agent_infra.git.glance import Glance
+from agent_infra.git.history import open_history
+from agent_infra.git.scratch import Scratch
 from agent_infra.services import abandon, orchestrate
 from agent_infra.services.guard import gate
 from agent_infra.services.proof.verify import Wish, verify
@@ -306,6 +309,47 @@ def test_white_space_is_part_of_a_patch(at: At) -> None:
     assert ask(world, "HEAD~1..HEAD", code=1).last == "broken(VERIFY_TREE_UNAUTHORIZED)"
 
 
+def test_earned_work_does_not_undo_what_came_after_it(done: World) -> None:
+    """The same content by another patch, with the trailers of then: old bytes brought back over newer ones."""
+    message, task = bodies(done, "HEAD~1..HEAD"), OTHER
+    done.make_task(task)
+    done.begin(task)
+    done.to_commit(task, work=lambda: done.write("src/app.py", FIXED + "# safer\n") and None)
+    done.open_step(task)
+    done.cli("commit", task, "-m", "fix: safer")
+    assert done.close_step(task) == "completed"
+    done.write("src/app.py", FIXED)
+    for text in (message, f"{message}\n{bodies(done, 'HEAD~1..HEAD')}", "without trailers"):
+        done.git("commit", "-q", "-a", "-m", text)
+        last = ask(done, "HEAD~1..HEAD", code=1).last
+        assert last == "unreceipted" or last.endswith("_UNAUTHORIZED)")
+        done.git("reset", "-q", "--soft", "HEAD~1")
+
+
+def test_a_squash_onto_another_change_of_the_file_is_weak(at: At) -> None:
+    """Nobody's blobs are the judged ones any more; in a clone that has only the squash it can't be told from a lie."""
+    world = at("installed")
+    long_change(world)
+    orchestrate.reopen(world.context, TASK, stage=lifecycle.Stage.CODE, reason="more")
+    text = (world.root / "long.txt").read_text().replace("line 15\n", "line fifteen\n")
+    world.to_commit(work=lambda: world.write("long.txt", text) and None)
+    world.open_step()
+    world.cli("commit", TASK, "-m", "fix: fifteen")
+    assert world.close_step() == "completed"
+    world.git("checkout", "-q", "-b", "side", "HEAD~2")
+    plain(world, "long.txt", LONG.replace("line 35\n", "line thirty-five\n"))
+    world.git("merge", "-q", "--squash", "main")
+    world.git("commit", "-q", "--no-edit")
+    assert ask(world, "HEAD~1..HEAD", code=0).last == "verified-weak(squashed)"
+    world.git("clone", "-q", "--single-branch", "-b", "side", f"file://{world.root}", "../clone")
+    clone = World(world.root.parent / "clone", world.env)
+    clone.git("fetch", "-q", "origin", f"{REF}:{REF}")
+    assert ask(clone, "HEAD~1..HEAD", code=1).last == "broken(VERIFY_TREE_UNAUTHORIZED)"
+    world.write("long.txt", (world.root / "long.txt").read_text() + "x")
+    world.git("commit", "-q", "-a", "--amend", "--no-edit")
+    assert ask(world, "HEAD~1..HEAD", code=1).last == "broken(VERIFY_TREE_UNAUTHORIZED)"
+
+
 @pytest.mark.parametrize("order", [pytest.param(True, id="oldest first"), pytest.param(False, id="newest first")])
 def test_a_squash_of_earned_commits_is_weak(done: World, order: bool) -> None:
     """The trailers of both stay in the message, wherever git puts them; any byte more is broken."""
@@ -363,9 +407,50 @@ def test_a_merge_with_something_of_its_own_is_named(done: World) -> None:
     assert "evil.py" in said.json["commits"][-1]["detail"]
 
 
+@pytest.mark.parametrize("evil", [False, True])
+def test_a_merge_of_three_is_made_again_too(done: World, evil: bool) -> None:
+    """More parents are no way to bring what none of them has."""
+    for name in ("one", "two"):
+        done.git("checkout", "-q", "-b", name, "main~1")
+        plain(done, f"{name}.txt")
+    done.git("checkout", "-q", "main")
+    done.git("merge", "-q", "--no-ff", "-m", "merge three", "one", "two")
+    if evil:
+        done.write("evil.py", "x = 1\n")
+        done.git("add", "evil.py")
+        done.git("commit", "-q", "--amend", "--no-edit")
+    report = verify(done.root, Wish("HEAD^!"), environment={})
+    assert [str(one.verdict) for one in report.commits] == ["unreceipted" if evil else "verified"]
+    assert report.exit_code == int(evil)
+
+
+def test_marks_of_a_conflict_are_no_clean_merge(done: World) -> None:
+    """What git wrote where it could not merge was not reviewed either."""
+    done.git("checkout", "-q", "-b", "side", "HEAD~1")
+    plain(done, "src/app.py", "other\n")
+    done.git("checkout", "-q", "main")
+    done.git("merge", "-q", "--no-ff", "-m", "merge", "side", check=False)
+    done.git("commit", "-q", "-a", "-m", "merge side")
+    assert verify(done.root, Wish("HEAD^!"), environment={}).exit_code == 1
+
+
+def test_an_older_git_has_the_library_merge(done: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before 2.38: what libgit2 makes of both sides is as good; what nobody here can make again is not called fine."""
+    done.git("checkout", "-q", "-b", "side", "HEAD~1")
+    plain(done, "src/app.py", "# a line above\n\n\n\ndef add(a, b):\n    return a - b\n")
+    done.git("checkout", "-q", "main")
+    done.git("merge", "-q", "--no-ff", "-m", "merge side", "side")
+    monkeypatch.setattr(Scratch, "merge", lambda *_: (None, False))
+    assert verify(done.root, Wish("HEAD^!"), environment={}).counts == {"verified": 1}
+    monkeypatch.setattr(Scratch, "library_makes", lambda *_: False)
+    report = verify(done.root, Wish("HEAD^!"), environment={})
+    assert (report.exit_code, str(report.commits[0].verdict)) == (2, "incomplete(GIT_FAILED)")
+
+
 def test_a_git_that_can_t_merge_for_us_compares_path_by_path(done: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before 2.38: apart it is clean, a path of its own is found; content that had to be merged is not proven."""
-    monkeypatch.setattr(History, "_automatic", lambda *_: None)
+    monkeypatch.setattr(Scratch, "merge", lambda *_: (None, False))
+    monkeypatch.setattr(Scratch, "library_makes", lambda *_: False)
     merged(done)
     assert verify(done.root, Wish("side..HEAD"), environment={}).counts == {"verified": 2}
     done.write("evil.py", "x = 1\n")
@@ -570,21 +655,22 @@ def test_a_pre_receive_hook_judges_a_push(done: World) -> None:
 class Case:
     """The evidence of a run as values, and its commit."""
 
+    root: Path
     files: dict[str, bytes]
     commit: Commit
     claim: Claim
-    entries: Mapping[str, Any]
 
     def verdict(self, files: Mapping[str, bytes] | None = None, *, task: str = TASK) -> Verdict:
         files = files or self.files
-        look = Look(lambda: self.entries, lambda: "another patch")
         claim = Claim(task, self.claim.run_id, self.claim.receipt)
         documents = {name: data for name, data in files.items() if name.endswith(".md")}
         try:
             chain = parse_chain(files["journal.jsonl"])
             chronicle = Chronicle(task, chain.events, chain.heads, files["orchestration.json"])
             check_anchor(chronicle, claim)
-            return judge(self.commit, [ground(chronicle, documents, claim)], look)
+            with open_history(self.root, environment={}) as history:
+                look = Glance(history, history.commit(self.commit.oid))
+                return judge(self.commit, [ground(chronicle, documents, claim)], look)
         except AgentInfraError as error:
             return broken(error)
 
@@ -607,8 +693,7 @@ def case(done: World) -> Case:
     with open_history(done.root, environment={}) as history:
         raw = history.commit(done.head)
         changes = history.changes([done.head])[done.head]
-        entries = history.entries(raw.tree)
-    return Case(files, Commit(raw.oid, raw.parents, raw.tree, raw.message, changes), claim, entries)
+    return Case(done.root, files, Commit(raw.oid, raw.parents, raw.tree, raw.message, changes), claim)
 
 
 def rendered(lines: list[dict[str, Any]], *, rehash: bool) -> bytes:
@@ -728,13 +813,99 @@ def test_a_run_of_another_task_is_no_evidence(done: World, case: Case) -> None:
     assert ask(done, "HEAD~1..HEAD", code=1).last == "broken(ORCHESTRATION_JOURNAL_INVALID)"
 
 
-def test_evidence_only_grows(done: World, case: Case) -> None:
-    """Lines after the trailer that were written anew are found by the evidence before."""
+def forged(case: Case) -> dict[str, bytes]:
+    """The evidence with a line after the trailer's written anew, chain and view made to fit."""
     lines = case.lines
     lines[case.anchor] = {**lines[case.anchor], "ts": "2030-01-01T00:00:00.000Z"}
-    files = with_view(case.files, rendered(lines, rehash=True))
-    evidence.write(done.context.repo, TASK, files, message="forged", when="2030-01-01T00:00:00.000Z")
+    return with_view(case.files, rendered(lines, rehash=True))
+
+
+def test_evidence_only_grows(done: World, case: Case) -> None:
+    """Lines after the trailer that were written anew are found by the evidence before, however far before."""
+    for _ in range(3):
+        evidence.write(done.context.repo, TASK, forged(case), message="forged", when="2030-01-01T00:00:00.000Z")
+        assert ask(done, "HEAD~1..HEAD", code=1).last == "broken(VERIFY_EVIDENCE_INVALID)"
+        old = done.git("rev-parse", REF).out.strip()
+        new = done.git("commit-tree", f"{REF}^{{tree}}", "-p", REF, "-m", "once more").out.strip()
+        done.git("update-ref", REF, new, old)
+
+
+@pytest.mark.parametrize("way", ["a second parent", "evidence without a journal between"])
+def test_the_past_of_evidence_can_t_be_hidden(done: World, case: Case, way: str) -> None:
+    """Pushed to a branch that only goes forward, the forged chain must hold on to the honest one; it is looked at."""
+    honest = done.git("rev-parse", REF).out.strip()
+    done.git("update-ref", "-d", REF)
+    evidence.write(done.context.repo, TASK, forged(case), message="forged", when="2030-01-01T00:00:00.000Z")
+    tree = f"{REF}^{{tree}}"
+    if way == "a second parent":
+        new = done.git("commit-tree", tree, "-p", REF, "-p", honest, "-m", "x").out.strip()
+    else:
+        empty = done.git("hash-object", "-t", "tree", "-w", "/dev/null").out.strip()
+        hollow = done.git("commit-tree", empty, "-p", honest, "-m", "x").out.strip()
+        new = done.git("commit-tree", tree, "-p", hollow, "-m", "x").out.strip()
+    done.git("update-ref", REF, new)
     assert ask(done, "HEAD~1..HEAD", code=1).last == "broken(VERIFY_EVIDENCE_INVALID)"
+
+
+def test_evidence_that_was_pushed_is_an_anchor(done: World, case: Case) -> None:
+    """Journal and ref written anew as a whole, new trailers and all: only a copy elsewhere tells, and it does."""
+    pushed = done.git("rev-parse", REF).out.strip()
+    lines = [{**line, "ts": line["ts"].replace("2", "1", 1)} for line in case.lines]
+    chain = parse_chain(rendered(lines, rehash=True))
+    message = bodies(done, "HEAD~1..HEAD").replace(case.claim.receipt, chain.heads[case.anchor - 1])
+    done.git("commit", "-q", "--amend", "-m", message)
+    old = done.git("rev-parse", "HEAD@{1}").out.strip()
+    files = with_view(case.files, rendered(lines, rehash=True).replace(old.encode(), done.head.encode()))
+    files = with_view(files, rendered([json.loads(x) for x in files["journal.jsonl"].splitlines()], rehash=True))
+    done.git("update-ref", "-d", REF)
+    evidence.write(done.context.repo, TASK, files, message="forged", when="2030-01-01T00:00:00.000Z")
+    assert ask(done, "HEAD~1..HEAD", code=0).last == "verified"  # as docs/security.md says: alone nobody can tell
+    found = ask(done, "HEAD~1..HEAD", "--evidence", pushed, code=1)
+    assert found.last == "broken(VERIFY_EVIDENCE_INVALID)"
+    forged_ref = done.git("rev-parse", REF).out.strip()
+    done.git("update-ref", REF, pushed)
+    assert ask(done, "HEAD~1..HEAD", code=1).last == "broken(VERIFY_TRAILER_UNKNOWN)"
+    assert ask(done, "HEAD~1..HEAD", "--evidence", forged_ref, code=1).last == "broken(VERIFY_EVIDENCE_INVALID)"
+
+
+def test_older_evidence_may_be_named(done: World) -> None:
+    """A push is judged by the evidence of its moment, though there is more by now."""
+    assert ask(done, "HEAD~1..HEAD", "--evidence", f"{REF}~1", code=0).last == "verified"
+
+
+def test_receipts_and_runs_of_another_task_are_no_evidence(done: World, case: Case) -> None:
+    """A receipt in the journal of another task: by its own name, or renamed; a whole run likewise."""
+    two_tasks(done)
+    files = evidence.read(done.context.repo, OTHER)
+    assert files
+    theirs = [json.loads(line) for line in files["journal.jsonl"].splitlines()]
+    ours = case.lines
+    assert [line["op"] for line in ours] == [line["op"] for line in theirs]
+
+    def named(line: Any) -> Any:
+        return json.loads(json.dumps(line).replace(OTHER, TASK))
+
+    for index, line in enumerate(theirs):
+        for copied in (line, named(line)):
+            lines = [*ours[:index], copied, *ours[index + 1 :]]
+            for rehash in (False, True):
+                found = case.verdict(with_view(case.files, rendered(lines, rehash=rehash)))
+                assert found.kind == "broken" or index >= case.anchor, (index, line["op"], found)
+                if "receipt" in copied:
+                    assert found.kind == "broken", (index, line["op"], found)
+    for lines in (theirs, [named(line) for line in theirs], [*ours, *map(named, theirs)]):
+        found = case.verdict(with_view(case.files, rendered(lines, rehash=True)))
+        assert found.kind == "broken" or lines[: case.anchor] == ours[: case.anchor], found
+
+
+def test_a_chain_that_was_rolled_back_is_found_by_the_trailer(done: World, case: Case) -> None:
+    """Cut anywhere before the line of the trailer, as it is or with another end, the chain lacks that line."""
+    for length in range(1, case.anchor):
+        found = case.verdict(with_view(case.files, rendered(case.lines[:length], rehash=True)))
+        assert str(found) == "broken(VERIFY_TRAILER_UNKNOWN)", length
+        lines = [*case.lines[:length], *case.lines[case.anchor :]]
+        found = case.verdict(with_view(case.files, rendered(lines, rehash=True)))
+        assert found.kind == "broken", length
 
 
 # -- how long it takes -------------------------------------------------------------------------------------------------

@@ -2,13 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from agent_infra.core.grounds import ground
-from agent_infra.core.history import Chronicle, Claim, Commit, Entry, Kind, Look, Verdict, broken, check_claims
+from agent_infra.core.history import Chronicle, Claim, Commit, Entry, Kind, Original, Verdict, broken, check_claims
 from agent_infra.core.judgement import Merged, judge, judge_merge, merge_by_paths
 from agent_infra.core.replay import replay
 from agent_infra.core.run import fold
@@ -96,6 +97,32 @@ def story() -> list[Line]:
 ANCHOR = len(story()) - 1
 
 
+@dataclass
+class Seen:
+    """A commit of which all changes are there, in a history of which nothing else is known."""
+
+    commit: Commit
+    own: str = ""
+
+    def entries(self) -> Mapping[str, Entry]:
+        return self.commit.changes
+
+    def patch(self) -> str:
+        return self.own
+
+    def between(self, first: str | None, last: str) -> str:
+        raise AssertionError((first, last))
+
+    def original(self, _oid: str) -> Original | None:
+        return None
+
+    def follows(self, _oid: str) -> bool:
+        return False
+
+    def joins(self, last: str) -> bool:
+        raise AssertionError(last)
+
+
 def told(lines: list[Line], **documents: bytes | None) -> Callable[[Commit], Verdict]:
     """What a run of these lines says about a commit; the chain and the view are made to fit."""
     heads: list[str] = []
@@ -111,7 +138,7 @@ def told(lines: list[Line], **documents: bytes | None) -> Callable[[Commit], Ver
             base = ground(chronicle, files, Claim(TASK, "run-1", heads[ANCHOR - 1]))
         except AgentInfraError as error:
             return broken(error)
-        return judge(commit, [base], Look(lambda: dict(commit.changes), lambda: patch))
+        return judge(commit, [base], Seen(commit, patch))
 
     return ask
 
@@ -153,7 +180,11 @@ def test_an_honest_run_is_verified() -> None:
         pytest.param({"changes": {"src/app.py": ("100755", "e" * 40)}}, "broken(VERIFY_DIFF)", id="other mode"),
         pytest.param({"changes": {}}, "broken(VERIFY_DIFF)", id="what was judged is not there"),
         pytest.param({"oid": "8" * 40}, "verified-weak(amended)", id="another id"),
-        pytest.param({"oid": "8" * 40, "parents": (BASE,), "tree": "9" * 40}, "verified-weak(rebased)", id="rebased"),
+        pytest.param(
+            {"oid": "8" * 40, "parents": (BASE,), "tree": "9" * 40},
+            "broken(VERIFY_TREE_UNAUTHORIZED)",
+            id="the content by another patch: old work would undo newer",
+        ),
     ],
 )
 def test_a_commit_that_is_another(changes: dict[str, Any], verdict: str) -> None:
@@ -168,9 +199,20 @@ def test_a_patch_outlives_its_blobs() -> None:
     ask: Any = told(story())
     assert str(ask(elsewhere, patch="p" * 64)) == "verified-weak(rebased)"
     assert ask(elsewhere, patch="q" * 64).kind is Kind.BROKEN
+    assert ask(made(oid="8" * 40, parents=(BASE,), changes={}), patch="p" * 64).kind is Kind.BROKEN
     unused: Any = told(story()[:-1])
     assert unused(elsewhere, patch="p" * 64).kind is Kind.BROKEN
     assert str(unused(made())) == "verified-weak(unrecorded)"
+
+
+def test_an_older_record_has_no_patch() -> None:
+    """Then the content decides whether it is the same work."""
+    lines = story()
+    del lines[ANCHOR - 2]["facts"]
+    ask = told(lines)
+    assert str(ask(made(oid="8" * 40, parents=(BASE,)))) == "verified-weak(rebased)"
+    other: dict[str, Entry] = {"src/app.py": ("100644", "7" * 40)}
+    assert ask(made(oid="8" * 40, parents=(BASE,), changes=other)).kind is Kind.BROKEN
 
 
 # -- the run -----------------------------------------------------------------------------------------------------------
@@ -366,7 +408,7 @@ GOOD, WEAK, BAD = Verdict(Kind.VERIFIED), Verdict(Kind.WEAK, "rebased"), Verdict
         pytest.param(Merged.CLEAN, [("a", GOOD, True), ("b", BAD, True)], "verified-weak(merge)", id="not required"),
         pytest.param(Merged.CLEAN, [("a", GOOD, True), ("b", BAD, False)], "unreceipted", id="faulty parent"),
         pytest.param(Merged.BY_HAND, [("a", GOOD, True), ("b", GOOD, True)], "unreceipted", id="by hand"),
-        pytest.param(Merged.UNKNOWN, [("a", GOOD, True), ("b", GOOD, True)], "verified-weak(merge)", id="unknown"),
+        pytest.param(Merged.UNKNOWN, [("a", GOOD, True), ("b", GOOD, True)], "incomplete(GIT_FAILED)", id="unknown"),
         pytest.param(Merged.UNKNOWN, [("a", GOOD, True), ("b", BAD, False)], "unreceipted", id="unknown and faulty"),
     ],
 )

@@ -7,23 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 from agent_infra.core import history as core
-from agent_infra.core.artifacts import parse_artifact_name
 from agent_infra.core.config import RequireConfig
 from agent_infra.core.flows import demand_of, is_less
 from agent_infra.core.globs import matches
-from agent_infra.core.grounds import check_anchor, check_shown, ground
+from agent_infra.core.grounds import check_shown
 from agent_infra.core.history import Chronicle, Claim, Commit, Entry, Ground, Kind, Look, Verdict
 from agent_infra.core.judgement import judge, judge_merge
 from agent_infra.core.lifecycle import Flow
 from agent_infra.errors import AgentInfraError, ErrorCode, GitError, RefusedError
+from agent_infra.git.glance import Glance
 from agent_infra.git.history import History, RawCommit
-from agent_infra.stores.journal import parse_chain
-
-K = TypeVar("K")
-V = TypeVar("V")
+from agent_infra.services.proof.chronicles import Chronicles
 
 
 @dataclass(frozen=True)
@@ -79,11 +76,8 @@ class Judge:
     history: History
     policy: RequireConfig
     branch: str | None
-    named: Mapping[str, str]
+    chronicles: Chronicles
     flow: Mapping[str, str] = field(default_factory=dict)
-    _chronicles: dict[str, Chronicle | AgentInfraError] = field(default_factory=dict)
-    _grounds: dict[Claim, Ground | AgentInfraError] = field(default_factory=dict)
-    _read_files: dict[str, dict[str, bytes]] = field(default_factory=dict)
     _known: dict[str, Judged] = field(default_factory=dict)
 
     def all(self, oids: Sequence[str], tick: Callable[[int, int], None]) -> tuple[Judged, ...]:
@@ -111,11 +105,11 @@ class Judge:
             judged = Judged(raw, verdict, required, claims)
             return judged if judged.passes or raw.oid not in self._leaves else self._allowed(raw, required=required)
         commit = Commit(raw.oid, raw.parents, raw.tree, raw.message, changes)
-        look = Look(lambda: self.history.entries(raw.tree), lambda: self.history.patch(raw))
+        look = Glance(self.history, raw)
         if not claims:
             return self._without_claims(raw, commit, look, required=required)
         try:
-            grounds = [self._ground(claim) for claim in claims]
+            grounds = [self.chronicles.ground(claim) for claim in claims]
         except AgentInfraError as error:
             return Judged(raw, _failed(error), required, claims)
         origins = tuple(sorted({origin for base in grounds for origin in base.origins}))
@@ -169,105 +163,6 @@ class Judge:
         ]
         return judge_merge(answer, odd, parents)
 
-    # -- evidence ------------------------------------------------------------------------------------------------------
-
-    def _ground(self, claim: Claim) -> Ground:
-        """What a claim stands on, found once.
-
-        Raises:
-            AgentInfraError: why it stands on nothing.
-        """
-        if claim not in self._grounds:
-            try:
-                _remember(self._grounds, claim, self._make_ground(claim))
-            except AgentInfraError as error:
-                _remember(self._grounds, claim, error)
-        found = self._grounds[claim]
-        if isinstance(found, AgentInfraError):
-            raise found
-        return found
-
-    def _make_ground(self, claim: Claim) -> Ground:
-        chronicle = self._chronicle(claim.task_id)
-        line = check_anchor(chronicle, claim)
-        documents = self._documents(claim.task_id, chronicle.work_ends(line), len(chronicle.heads))
-        return ground(chronicle, documents, claim)
-
-    @cached_property
-    def _refs(self) -> dict[str, str]:
-        return {**self.history.evidence_refs(), **self.named}
-
-    def _chronicle(self, task_id: str) -> Chronicle:
-        if task_id not in self._chronicles:
-            try:
-                _remember(self._chronicles, task_id, self._read(task_id))
-            except AgentInfraError as error:
-                _remember(self._chronicles, task_id, error)
-        found = self._chronicles[task_id]
-        if isinstance(found, AgentInfraError):
-            raise found
-        return found
-
-    def _read(self, task_id: str) -> Chronicle:
-        """The journal and view of a task's newest evidence; its evidence has only ever grown.
-
-        Raises:
-            AgentInfraError: VERIFY_EVIDENCE_MISSING, VERIFY_EVIDENCE_INVALID, ORCHESTRATION_JOURNAL_INVALID.
-        """
-        oid = self._refs.get(task_id)
-        if oid is None:
-            message = (
-                f"there is no evidence of {task_id} here; fetch it: "
-                "`git fetch origin 'refs/agent-infra/runs/*:refs/agent-infra/runs/*'`, or name it with --evidence"
-            )
-            raise RefusedError(ErrorCode.VERIFY_EVIDENCE_MISSING, message)
-        files = self._files(oid)
-        if not {"journal.jsonl", "orchestration.json"} <= files.keys():
-            message = f"the evidence of {task_id} has no journal or no view"
-            raise RefusedError(ErrorCode.VERIFY_EVIDENCE_INVALID, message)
-        journal = files["journal.jsonl"]
-        chain = parse_chain(journal)
-        if chain.torn or not chain.events:
-            raise RefusedError(ErrorCode.VERIFY_EVIDENCE_INVALID, f"the journal of {task_id} ends in half a line")
-        for parent in self.history.commit(oid).parents[:1]:
-            before = self._journal(parent)
-            if before is not None and not journal.startswith(before):
-                message = f"the journal of {task_id} is not what it was before with lines added: it was written anew"
-                raise RefusedError(ErrorCode.VERIFY_EVIDENCE_INVALID, message)
-        return Chronicle(task_id, chain.events, chain.heads, files["orchestration.json"])
-
-    def _files(self, oid: str) -> dict[str, bytes]:
-        if oid not in self._read_files:
-            try:
-                _remember(self._read_files, oid, self.history.files(oid, _is_evidence), limit=1)
-            except GitError as error:
-                message = f"evidence can't be read: {error.message}"
-                raise RefusedError(ErrorCode.VERIFY_EVIDENCE_MISSING, message) from error
-        return self._read_files[oid]
-
-    def _journal(self, oid: str) -> bytes | None:
-        """The journal of an older evidence commit; None where the evidence was fetched without its past."""
-        return self.history.object(f"{oid}:journal.jsonl", "blob")
-
-    def _documents(self, task_id: str, lines: int, total: int) -> dict[str, bytes]:
-        """task.md and artifacts as they were before other work of the task began.
-
-        Args:
-            lines: how many lines the journal had then; `total` how many it has.
-        """
-        oid: str | None = self._refs[task_id]
-        wanted = oid
-        while oid is not None and lines < total:
-            journal = self._journal(oid)
-            if journal is None:
-                break
-            if journal.count(b"\n") <= lines:
-                wanted = oid
-                break
-            oid = next(iter(self.history.commit(oid).parents), None)
-        files = self._files(wanted or self._refs[task_id])
-        return {name: data for name, data in files.items() if name not in {"journal.jsonl", "orchestration.json"}}
-
     # -- commits without trailers --------------------------------------------------------------------------------------
 
     def _without_claims(self, raw: RawCommit, commit: Commit, look: Look, *, required: bool) -> Judged:
@@ -275,7 +170,7 @@ class Judge:
             return self._allowed(raw, required=required)
         for rewrite in self._rewrites(commit, look):
             try:
-                base = self._ground(rewrite.claim)
+                base = self.chronicles.ground(rewrite.claim)
             except AgentInfraError:
                 continue
             verdict = self._judged(commit, [base], look)
@@ -294,9 +189,6 @@ class Judge:
         """Recorded commits whose patch this may be."""
         if not commit.changes:
             return []
-        found = [one for one in self._recorded if one.judged is not None and one.judged == commit.changes]
-        if found or not self._recorded:
-            return found
         same = set(commit.changes)
         near = [one for one in self._recorded if one.judged is not None and same & one.judged.keys()]
         return [one for one in near if _covers(one, commit) or one.patch == look.patch()]
@@ -305,9 +197,9 @@ class Judge:
     def _recorded(self) -> list[_Rewrite]:
         """Every commit that some run here recorded."""
         found = []
-        for task_id in self._refs:
+        for task_id in self.chronicles.tasks:
             try:
-                chronicle = self._chronicle(task_id)
+                chronicle = self.chronicles.of(task_id)
                 found += _recorded_in(chronicle)
             except (AgentInfraError, KeyError, TypeError, ValueError):
                 continue  # evidence that can't be read speaks for nobody
@@ -317,21 +209,14 @@ class Judge:
     def _leaves(self) -> dict[str, tuple[str, str]]:
         """Commit -> the task that a person let it pass, and why."""
         found: dict[str, tuple[str, str]] = {}
-        for task_id in self._refs:
+        for task_id in self.chronicles.tasks:
             try:
-                chronicle = self._chronicle(task_id)
+                chronicle = self.chronicles.of(task_id)
                 check_shown(chronicle)
                 found |= {oid: (task_id, reason) for oid, reason in chronicle.story.leaves.items()}
             except AgentInfraError:
                 continue
         return found
-
-
-def _remember(cache: dict[K, V], key: K, value: V, *, limit: int = 64) -> None:
-    """Keep the newest few: commits of one task lie near each other, and a long history has thousands of tasks."""
-    cache[key] = value
-    while len(cache) > limit:
-        del cache[next(iter(cache))]
 
 
 def _covers(rewrite: _Rewrite, commit: Commit) -> bool:
@@ -363,15 +248,6 @@ def _judges_code(event: Mapping[str, Any]) -> bool:
 
 def _side(change: Mapping[str, Any]) -> Entry:
     return None if change["mode"] is None else (str(change["mode"]), str(change["oid"]))
-
-
-def _is_evidence(name: str) -> bool:
-    """Whether a file of the evidence is read.
-
-    Raises:
-        RefusedError: ORCHESTRATION_ARTIFACT_INVALID.
-    """
-    return name in {"journal.jsonl", "orchestration.json", "task.md"} or parse_artifact_name(name) is not None
 
 
 def _failed(error: AgentInfraError) -> Verdict:

@@ -13,6 +13,7 @@ from agent_infra.core.config import Config, parse_config
 from agent_infra.core.history import Kind
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError, UsageError
 from agent_infra.git.history import History, open_history
+from agent_infra.services.proof.chronicles import Chronicles
 from agent_infra.services.proof.judging import Judge, Judged
 from agent_infra.stores.journal import parse_chain
 
@@ -93,13 +94,8 @@ def verify(
             range_ = wish.range or DEFAULT_RANGE
             oids = _listed(history, range_)
             policy, named = _policy(history, wish, range_)
-            judge = Judge(
-                history,
-                policy.verify.require,
-                _branch(history, wish, range_),
-                _named_evidence(history, wish),
-                policy.flow,
-            )
+            branch, chronicles = _branch(history, wish, range_), Chronicles(history, _named_evidence(history, wish))
+            judge = Judge(history, policy.verify.require, branch, chronicles, policy.flow)
             return Report(range_, named, judge.all(oids, tick))
     except UsageError:
         raise
