@@ -218,6 +218,82 @@ def test_a_task_that_is_no_document(world: World, data: bytes, line: int) -> Non
     assert ("task.md", line, "TASK_DOCUMENT_INVALID") in faults(world)
 
 
+def test_artifacts_and_the_registry_are_looked_at_too(world: World) -> None:
+    """Bytes that are no text, a review that names nothing, front matter, short ids that can't be read."""
+    world.task()
+    (world.folder() / "plan.md").write_bytes(b"# Plan\n\xff\n")
+    world.artifact("code", text="---\na: [1\n---\n# Code\n")
+    world.artifact("review-code", text="---\na: &x 1\n---\n# Review\n")
+    world.review("analysis", of="plan.md")
+    world.write(".agents/workspace/active/.short-ids.json", "{")
+    assert set(faults(world)) == {
+        ("plan.md", 2, "TASK_DOCUMENT_INVALID"),
+        ("code.md", 3, "TASK_DOCUMENT_INVALID"),
+        ("review-code.md", 2, "TASK_DOCUMENT_INVALID"),
+        ("review-code.md", 1, "ORCHESTRATION_REVIEW_INVALID"),
+        ("review-analysis.md", None, "ORCHESTRATION_REVIEW_INVALID"),
+        (".short-ids.json", None, "SHORT_ID_REGISTRY_INVALID_JSON"),
+    }
+
+
+def test_a_task_in_two_states_is_the_active_one(world: World) -> None:
+    """Both are listed, each with its state."""
+    text = world.task().read_text()
+    world.write(f".agents/workspace/completed/{TASK}/task.md", text.replace("status: active", "status: completed"))
+    assert world.call("task", "show", TASK, "--json")["state"] == "active"
+    listed = world.call("task", "ls", "--all", "--json")["tasks"]
+    assert [(one["taskId"], one["state"]) for one in listed] == [(TASK, "active"), (TASK, "completed")]
+
+
+@pytest.mark.parametrize("state", ["blocked", "completed"])
+def test_the_status_of_a_task_that_is_not_active(world: World, state: str) -> None:
+    """It has no next step; moving it back is another matter."""
+    text = world.task().read_text().replace("status: active", f"status: {state}").replace(TASK, OTHER)
+    world.write(f".agents/workspace/{state}/{OTHER}/task.md", text)
+    found = status(world, OTHER)
+    assert (found.exit, found["state"], found["next"], found["command"]) == (0, state, None, None)
+
+
+def test_what_only_a_person_can_do_next(world: World) -> None:
+    """A validation by hand, and a finding that nobody settled."""
+    world.begun("--flow", "streamlined")
+    world.to("review-code")
+    step = world.activated()
+    world.review("code", manual=2)
+    world.complete(step)
+    world.stop(step["role"])
+    world.ok("advance")
+    assert status(world)["command"] == f"agent-infra task validate-manual {TASK} --result …"
+
+
+def test_a_finding_that_a_review_must_settle(world: World) -> None:
+    """The code stage is opened again."""
+    world.begun("--flow", "streamlined")
+    world.to("commit")
+    world.row(ROW)
+    found = status(world)
+    assert "CD-1" in found["gate"]["why"][0]
+    assert found["command"] == f"agent-infra orchestrate reopen {TASK} --stage code --reason …"
+    path = world.folder() / "task.md"
+    path.write_text(path.read_text().replace("| CD-1 |", "| CD-x |"))
+    assert status(world)["command"] == f"agent-infra task validate {TASK}"
+
+
+def test_the_run_of_another_worktree(world: World) -> None:
+    """git is asked where the work is done; a worktree that is gone is said."""
+    world.git("worktree", "add", "-q", "../other", "-b", "side")
+    other = world.base / "other"
+    world.task()
+    world.ok("begin", cwd=other)
+    (other / "new.txt").write_text("x")
+    found = status(world)
+    assert (found["git"]["branch"], found["git"]["changed"], found["git"]["matches"]) == ("side", 1, True)
+    world.git("worktree", "remove", "--force", "../other")
+    found = status(world)
+    assert found.exit == 1
+    assert found["git"]["branch"] is None
+
+
 def test_a_gap_and_an_odd_name_are_only_warned_of(world: World) -> None:
     """They route all the same; a file that is nobody's business is not named."""
     world.task(extra="priorty: High\n")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -42,23 +43,34 @@ def create(context: Context, wish: Wish) -> Made:
         about it, first of all, so that a call that was cut is finished by the next one and makes no second task.
     """
     check_wish(wish)
-    branch = _branch(context, wish)
-    template = resource("templates", "task.md").read_text(encoding="utf-8")
     length = context.config.task.short_id_length
+    write = _writer(context, wish)
     with locked(context.runs.lock_path, wait=context.lock_wait):
         now = datetime.fromisoformat(context.now()).astimezone()
         task_id = _promised(context, wish)
         if task_id and (known := _existing(context, task_id)):
             return Made(known, context.workspace.short_id_of(task_id, short_id_length=length), changed=False)
         task_id = task_id or _free_id(context, now)
-        birth = Birth(task_id, now.isoformat(sep=" ", timespec="seconds"), f"v{__version__}", branch)
-        data = render_wish(template, wish, birth)
+        data = write(task_id, now)
         if wish.key:
             _promise(context, wish, task_id)
         short_id = context.workspace.register(task_id, short_id_length=length)
         place = TaskPlace(task_id, ACTIVE, context.workspace.folder / ACTIVE / task_id)
         write_atomic(place.document, data)
     return Made(place, short_id)
+
+
+def _writer(context: Context, wish: Wish) -> Callable[[str, datetime], bytes]:
+    """What makes the document of an id; tried once, so that faults and slow imports come before the lock."""
+    template = resource("templates", "task.md").read_text(encoding="utf-8")
+    branch = _branch(context, wish)
+
+    def write(task_id: str, now: datetime) -> bytes:
+        birth = Birth(task_id, now.isoformat(sep=" ", timespec="seconds"), f"v{__version__}", branch)
+        return render_wish(template, wish, birth)
+
+    write("TASK-20000101-000000", datetime.fromisoformat(context.now()).astimezone())
+    return write
 
 
 def _branch(context: Context, wish: Wish) -> str:

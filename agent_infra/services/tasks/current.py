@@ -1,6 +1,6 @@
 """Which task is meant: the one that is named, else the one active task of the current branch."""
 
-from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
+from agent_infra.errors import ErrorCode, RefusedError
 from agent_infra.services.context import Context
 from agent_infra.stores.listing import list_tasks
 from agent_infra.stores.workspace import ACTIVE, TaskPlace
@@ -49,12 +49,3 @@ def present_task(context: Context, ref: str | None) -> TaskPlace:
     if place.state == "missing":
         return context.active(place.task_id)
     return place
-
-
-def short_id_text(context: Context, task_id: str) -> str:
-    """`#1`, or `-` for a task without a short id."""
-    try:
-        _, ids = context.workspace.read_registry()
-    except AgentInfraError:
-        return "-"
-    return next((f"#{number}" for number, owner in ids.items() if owner == task_id), "-")
