@@ -11,6 +11,7 @@ from pathlib import Path
 import snapshots
 import startup
 import subtasks
+import tasks
 from repositories import git
 from timing import Row, table
 
@@ -64,11 +65,18 @@ def _subtasks(rounds: int | None, quick: bool) -> None:  # noqa: FBT001
     _show("subtasks", {title: subtasks.run(files=files, rounds=rounds)}, rounds, keep=not quick)
 
 
+def _tasks(rounds: int | None, quick: bool) -> None:  # noqa: FBT001
+    rounds, count = rounds or (3 if quick else 11), 1_000 if quick else tasks.TASKS
+    title = f"{count:,} tasks, ratio to `python -c pass`"
+    _show("tasks", {title: tasks.run(tasks=count, rounds=rounds)}, rounds, keep=not quick)
+
+
 # name: measures, prints, and keeps what it measured unless it was quick
 PARTS: dict[str, Callable[[int | None, bool], None]] = {
     "startup": _startup,
     "snapshots": _snapshots,
     "subtasks": _subtasks,
+    "tasks": _tasks,
 }
 
 
