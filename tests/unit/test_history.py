@@ -1,162 +1,18 @@
 """A journal told again, and a commit judged by it: every rule with a history that breaks it, from literals alone."""
 
-import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from agent_infra.core.grounds import ground
-from agent_infra.core.history import Chronicle, Claim, Commit, Entry, Kind, Original, Verdict, broken, check_claims
-from agent_infra.core.judgement import Merged, judge, judge_merge, merge_by_paths
+from agent_infra.core.history import Chronicle, Claim, Entry, Kind, Verdict, broken, check_claims
 from agent_infra.core.replay import replay
 from agent_infra.core.run import fold
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
-from tests.support.states import BEGIN, LATER, NOW, TASK, TREE, ledger_text, receipt, review_text
-
-Line = dict[str, Any]
-BASE, HEAD, MADE, AUTHORIZED = "b" * 40, "c" * 40, "d" * 40, "a" * 40
-CHANGE = {"path": "src/app.py", "mode": "100644", "oid": "e" * 40}
-DOCUMENTS = {
-    "task.md": ledger_text(),
-    "analysis.md": b"analysis\n",
-    "code.md": b"code\n",
-    "review-code.md": review_text(judged="code.md"),
-}
-SHA = {name: hashlib.sha256(data).hexdigest() for name, data in DOCUMENTS.items()}
-FOLDER = f".agents/workspace/active/{TASK}"
-
-
-def line(op: str, **parts: Any) -> Line:
-    return {"v": 1, "ts": NOW, "op": op, **parts}
-
-
-def step(name: str, child: str, *, inputs: tuple[str, ...] = (), **prepared: Any) -> list[Line]:
-    """One step from prepare to advance."""
-    given = [{"name": each, "sha256": SHA[each]} for each in inputs]
-    start = receipt(name).to_json() | {"inputs": given, "headBefore": BASE, "indexBefore": "i", "controlBefore": "k"}
-    reviews = name.startswith("review-")
-    verdicts = {"verdicts": {name: "approved"}} if reviews else {}
-    sealed = {"headAfter": BASE, "indexAfter": "i", "controlAfter": "k", "afterFingerprint": TREE, "sealedAt": LATER}
-    return [
-        line("prepare", run={"nextStage": start["stage"]}, receipt=start | prepared, memo={"control": {}}),
-        activated(child),
-        line(
-            "complete",
-            receipt={"status": "stage-completed", "agent": "claude", "artifactDigest": SHA[name], "completedAt": LATER},
-            memo={"ledger": {}, **verdicts},
-        ),
-        line(
-            "seal",
-            receipt={"status": "sealed", "outcome": "success", "changedPaths": [f"{FOLDER}/{name}"], **sealed},
-            memo={"ledger": {}},
-        ),
-        line(
-            "advance",
-            run={"nextStage": None, "pause": None},
-            receipt={"status": "consumed", "consumedAt": LATER},
-            close=True,
-            memo={"control": {}},
-        ),
-    ]
-
-
-def activated(child: str) -> Line:
-    started = {"status": "activated", "childId": child, "parentId": "p", "spawnMode": "fresh", "activatedAt": LATER}
-    return line("activate", receipt=started)
-
-
-def story() -> list[Line]:
-    """An honest run of the streamlined flow, up to the commit that was recorded; steps are counted at the end."""
-    leave = {"issuedAt": NOW, "consumedAt": None, "ref": "refs/heads/main", "head": HEAD, "tree": AUTHORIZED}
-    commit = receipt("commit").to_json() | {"headBefore": HEAD, "role": "executor", "stage": "commit"}
-    judged = {"inputTree": "f" * 40, "inputChanges": [CHANGE]}
-    lines = [
-        line("begin", run={**BEGIN, "flow": "streamlined", "stepCount": 0}, memo={"ledgerPresent": True}),
-        *step("analysis.md", "c-1"),
-        *step("code.md", "c-2", inputs=("analysis.md",)),
-        *step("review-code.md", "c-3", inputs=("code.md", "analysis.md"), **judged),
-        line(
-            "prepare",
-            run={"nextStage": "commit", "commitAuthorization": {**leave, "commit": None}},
-            receipt=commit,
-            memo={"control": {}},
-            facts={"patchId": "p" * 64},
-        ),
-        activated("c-4"),
-        line("committed", run={"commitAuthorization": {**leave, "commit": MADE}}),
-    ]
-    steps = [each for each in lines if each["op"] == "advance"]
-    for number, each in enumerate(steps, start=1):
-        each["run"]["stepCount"] = number
-    return lines
-
-
-ANCHOR = len(story()) - 1
-
-
-@dataclass
-class Seen:
-    """A commit of which all changes are there, in a history of which nothing else is known."""
-
-    commit: Commit
-    own: str = ""
-
-    def entries(self) -> Mapping[str, Entry]:
-        return self.commit.changes
-
-    def patch(self) -> str:
-        return self.own
-
-    def between(self, first: str | None, last: str) -> str:
-        raise AssertionError((first, last))
-
-    def original(self, _oid: str) -> Original | None:
-        return None
-
-    def follows(self, _oid: str) -> bool:
-        return False
-
-    def joins(self, last: str) -> bool:
-        raise AssertionError(last)
-
-
-def told(lines: list[Line], **documents: bytes | None) -> Callable[[Commit], Verdict]:
-    """What a run of these lines says about a commit; the chain and the view are made to fit."""
-    heads: list[str] = []
-    for number, each in enumerate(lines, start=1):
-        each |= {"seq": number, "prev": heads[-1] if heads else "0" * 64}
-        heads.append(hashlib.sha256(json.dumps(each, sort_keys=True).encode()).hexdigest())
-    files = {name: data for name, data in (DOCUMENTS | named(documents)).items() if data is not None}
-
-    def ask(commit: Commit, *, patch: str = "") -> Verdict:
-        try:
-            view = json.dumps(fold(lines, task_id=TASK, head=heads[-1]).run.to_json()).encode()
-            chronicle = Chronicle(TASK, tuple(lines), tuple(heads), view)
-            base = ground(chronicle, files, Claim(TASK, "run-1", heads[ANCHOR - 1]))
-        except AgentInfraError as error:
-            return broken(error)
-        return judge(commit, [base], Seen(commit, patch))
-
-    return ask
-
-
-def named(documents: dict[str, bytes | None]) -> dict[str, bytes | None]:
-    return {f"{name.replace('_', '-')}.md": data for name, data in documents.items()}
-
-
-def made(**changes: Any) -> Commit:
-    """The commit that the run authorized."""
-    facts: dict[str, Any] = {
-        "oid": MADE,
-        "parents": (HEAD,),
-        "tree": AUTHORIZED,
-        "message": "fix",
-        "changes": {"src/app.py": ("100644", "e" * 40)},
-    }
-    return Commit(**(facts | changes))
+from tests.support.states import LATER, TASK, TREE, ledger_text
+from tests.support.stories import ANCHOR, BASE, DOCUMENTS, HEAD, MADE, SHA, Line, line, made, story, told
 
 
 def test_an_honest_run_is_verified() -> None:
@@ -196,11 +52,11 @@ def test_a_patch_outlives_its_blobs() -> None:
     """Other ids, the same patch as was authorized: rebased; an unused authorization excuses nothing."""
     other: dict[str, Entry] = {"src/app.py": ("100644", "7" * 40)}
     elsewhere = made(oid="8" * 40, parents=(BASE,), tree="9" * 40, changes=other)
-    ask: Any = told(story())
+    ask = told(story())
     assert str(ask(elsewhere, patch="p" * 64)) == "verified-weak(rebased)"
     assert ask(elsewhere, patch="q" * 64).kind is Kind.BROKEN
     assert ask(made(oid="8" * 40, parents=(BASE,), changes={}), patch="p" * 64).kind is Kind.BROKEN
-    unused: Any = told(story()[:-1])
+    unused = told(story()[:-1])
     assert unused(elsewhere, patch="p" * 64).kind is Kind.BROKEN
     assert str(unused(made())) == "verified-weak(unrecorded)"
 
@@ -354,7 +210,7 @@ def test_the_view_holds_the_last_line() -> None:
     assert caught.value.code is ErrorCode.VERIFY_EVIDENCE_INVALID
 
 
-# -- claims and merges -------------------------------------------------------------------------------------------------
+# -- claims ------------------------------------------------------------------------------------------------------------
 
 
 TRAILERS = f"Agent-Infra-Task: {TASK}\nAgent-Infra-Run: r\nAgent-Infra-Receipt: {'0' * 64}\n"
@@ -374,46 +230,79 @@ def test_claims_are_read_wherever_git_puts_them() -> None:
     assert check_claims(f"about\n\nAgent-Infra-Task: a key\n\n{TRAILERS}") == (claim,)
 
 
-A, B, C = ("100644", "a" * 40), ("100644", "b" * 40), ("100644", "c" * 40)
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param(TRAILERS.replace("Receipt: ", "Receipt: x"), id="no digest"),
+        pytest.param(f"fix\n\n{TRAILERS}Agent-Infra-Task: {TASK}\n", id="half of another claim"),
+        pytest.param(f"fix\n\nAgent-Infra-Run: r\n\nfix\n\nAgent-Infra-Task: {TASK}\n", id="torn apart"),
+    ],
+)
+def test_half_a_claim_is_malformed(message: str) -> None:
+    """Where git would read trailers, they are whole or wrong."""
+    with pytest.raises(RefusedError) as caught:
+        check_claims(message)
+    assert caught.value.code is ErrorCode.VERIFY_TRAILER_INVALID
+
+
+# -- the evidence ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "result", "answer"),
+    ("changes", "verdict"),
     [
-        pytest.param({"a": A}, {"b": B}, {"a": A, "b": B}, Merged.CLEAN, id="apart"),
-        pytest.param({"a": A}, {"a": A}, {"a": A}, Merged.CLEAN, id="the same on both sides"),
-        pytest.param({"a": None}, {"b": B}, {"a": None, "b": B}, Merged.CLEAN, id="deleted"),
-        pytest.param({"a": A}, {"b": B}, {"a": A}, Merged.BY_HAND, id="a side left out"),
-        pytest.param({"a": A}, {"b": B}, {"a": A, "b": C}, Merged.BY_HAND, id="another content"),
-        pytest.param({"a": A}, {"b": B}, {"a": A, "b": B, "c": C}, Merged.BY_HAND, id="a path of its own"),
-        pytest.param({"a": A}, {"a": B}, {"a": C}, Merged.UNKNOWN, id="both changed it"),
-        pytest.param({"a": None, "b": A}, {"a": B}, {"a": None, "b": C}, Merged.UNKNOWN, id="moved and changed"),
+        pytest.param({"anchor": 0}, "broken(VERIFY_TRAILER_UNKNOWN)", id="a line that is not there"),
+        pytest.param({"run": "run-2"}, "broken(VERIFY_TRAILER_UNKNOWN)", id="a line of another run"),
+        pytest.param({"anchor": ANCHOR - 2}, "broken(VERIFY_TREE_UNAUTHORIZED)", id="before the authorization"),
+        pytest.param({"anchor": ANCHOR - 1}, "broken(VERIFY_TREE_UNAUTHORIZED)", id="nobody at work yet"),
+        pytest.param({"anchor": ANCHOR + 1}, "broken(VERIFY_TREE_UNAUTHORIZED)", id="used up already"),
     ],
 )
-def test_a_merge_path_by_path(
-    ours: dict[str, Entry], theirs: dict[str, Entry], result: dict[str, Entry], answer: Merged
-) -> None:
-    """Where git can't merge for us, only what needs no merging of content is known."""
-    assert merge_by_paths(ours, theirs, result)[0] is answer
+def test_the_trailers_name_the_moment_of_the_commit(changes: dict[str, Any], verdict: str) -> None:
+    """A line of this run at which its commit was authorized and under way."""
+    assert str(told(story(), **changes)(made())) == verdict
 
 
-GOOD, WEAK, BAD = Verdict(Kind.VERIFIED), Verdict(Kind.WEAK, "rebased"), Verdict(Kind.UNRECEIPTED)
+def test_a_finding_that_the_journal_knows_is_not_forgotten() -> None:
+    """Open in the journal, though task.md has no word of it."""
+    lines = story()
+    completed = [each for each in lines if each["op"] == "complete"][2]
+    completed["memo"]["ledger"] = {"CD-1": ["code", "1", "major", "open", ""]}
+    assert str(told(lines)(made())) == "broken(VERIFY_LEDGER)"
 
 
-@pytest.mark.parametrize(
-    ("answer", "parents", "verdict"),
-    [
-        pytest.param(Merged.CLEAN, [("a", GOOD, True), ("b", None, True)], "verified", id="clean"),
-        pytest.param(Merged.CLEAN, [("a", GOOD, True), ("b", WEAK, True)], "verified-weak(merge)", id="weak parent"),
-        pytest.param(Merged.CLEAN, [("a", GOOD, True), ("b", BAD, True)], "verified-weak(merge)", id="not required"),
-        pytest.param(Merged.CLEAN, [("a", GOOD, True), ("b", BAD, False)], "unreceipted", id="faulty parent"),
-        pytest.param(Merged.BY_HAND, [("a", GOOD, True), ("b", GOOD, True)], "unreceipted", id="by hand"),
-        pytest.param(Merged.UNKNOWN, [("a", GOOD, True), ("b", GOOD, True)], "incomplete(GIT_FAILED)", id="unknown"),
-        pytest.param(Merged.UNKNOWN, [("a", GOOD, True), ("b", BAD, False)], "unreceipted", id="unknown and faulty"),
-    ],
-)
-def test_a_merge_is_as_good_as_its_parents(
-    answer: Merged, parents: list[tuple[str, Verdict | None, bool]], verdict: str
-) -> None:
-    """It adds nothing, so nothing but they can be wrong with it."""
-    assert str(judge_merge(answer, ("x",), parents)) == verdict
+def test_a_step_that_was_given_up_leaves_nothing_that_counts() -> None:
+    """An aborted round of before does not matter; the commit step given up after its commit is a flaw."""
+    lines = story()
+    gone = {"status": "aborted", "outcome": "unknown", "abortedAt": LATER, "abortReason": "lost"}
+    first = [{**lines[1], "receipt": {**lines[1]["receipt"], "id": "r-0"}}, line("abandon", receipt=gone, close=True)]
+    assert str(told([lines[0], *first, *lines[1:]], anchor=ANCHOR + 2)(made())) == "verified"
+    after = line("abandon", run={"status": "completed"}, receipt=gone, close=True)
+    assert str(told([*lines, after])(made())) == "verified-weak(aborted)"
+
+
+def test_the_newest_round_counts_whatever_the_order() -> None:
+    """The files of the evidence come in no order."""
+    assert str(told(story(), code_r3=b"x", code_r2=b"y", analysis_r2=b"z")(made())) == "broken(VERIFY_REVIEW_MISSING)"
+
+
+def test_an_adopted_review_judged_no_diff() -> None:
+    """It has no receipt, so the tree alone is held against the commit, and whoever reads the verdict sees it."""
+    begin, *lines = story()
+    found = {"review-code.md": SHA["review-code.md"], "code.md": SHA["code.md"]}
+    begin["memo"] |= {"adoptReviews": True, "found": found, "begunTree": TREE}
+    kept = [each for index, each in enumerate(lines) if not 10 <= index < 15]
+    counts = [each for each in kept if each["op"] == "advance"]
+    assert len(counts) == 2
+    verdict = told([begin, *kept], anchor=ANCHOR - 5)(made())
+    assert str(verdict) == "verified-weak(adopted review-code.md)"
+
+
+def test_other_work_has_other_documents() -> None:
+    """What lay in the folder when a commit was made is what it stands on, until the next step begins."""
+    lines = story()
+    heads = tuple(f"{number:064x}" for number in range(len(lines) + 2))
+    more = [*lines, line("noted", memo={"head": HEAD}), line("reopen", memo={"reopened": {"code": 1}})]
+    chronicle = Chronicle(TASK, tuple(more), heads, b"")
+    assert chronicle.work_ends(ANCHOR) == len(lines) + 1
+    assert Chronicle(TASK, tuple(lines), heads, b"").work_ends(ANCHOR) == len(lines)
