@@ -21,13 +21,14 @@ _BLOCK = re.compile(r"(<!-- generated: ([a-z]+) -->\n).*?(<!-- /generated -->)",
 
 def diagrams() -> dict[str, str]:
     """The diagrams by the names of their blocks."""
+    from agent_infra.core.findings import FINDING
     from agent_infra.core.machines import table_diagram
     from agent_infra.core.receipts import RECEIPT
     from agent_infra.core.routing import route_diagram
     from agent_infra.core.run import RUN
     from agent_infra.core.subtasks.planning import LOOP
 
-    tables = {"receipt": RECEIPT, "run": RUN, "planning": LOOP}
+    tables = {"receipt": RECEIPT, "run": RUN, "planning": LOOP, "finding": FINDING}
     return {"route": route_diagram(), **{name: table_diagram(table) for name, table in tables.items()}}
 
 

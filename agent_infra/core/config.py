@@ -80,6 +80,16 @@ class GateConfig(_Section):
     check_links: list[Annotated[str, AfterValidator(_is_below)]] = ["node_modules", "*/node_modules", ".venv", "venv"]
 
 
+class ReviewConfig(_Section):
+    """How long executor and reviewer may go on about one finding.
+
+    Attributes:
+        max_handshake_rounds: rounds of one finding after which a person is asked.
+    """
+
+    max_handshake_rounds: Annotated[int, Field(ge=1)] = 3
+
+
 class RequireConfig(_Section):
     """Which commits `verify` wants a receipt for: those that all three lists take in.
 
@@ -177,6 +187,7 @@ class Config(_Section):
     task: TaskConfig = TaskConfig()
     run: RunConfig = RunConfig()
     gate: GateConfig = GateConfig()
+    review: ReviewConfig = ReviewConfig()
     verify: VerifyConfig = VerifyConfig()
     engines: dict[str, EngineConfig] = {}
     subtasks: SubtasksConfig = SubtasksConfig()

@@ -169,6 +169,26 @@ def replace_row(data: bytes, row: Row) -> bytes:
     return replace_lines(data, {old.number: (indent + render_row(row),)})
 
 
+def add_row(data: bytes, row: Row) -> bytes:
+    """The task.md with `row` as the last row of its ledger; a section without a table gets one.
+
+    Raises:
+        RefusedError: ORCHESTRATION_LEDGER_INVALID, as for `parse_ledger`; LEDGER_DOCUMENT_INVALID without a section.
+    """
+    parse_ledger(data)
+    found = find_sections(read_document(data), LEDGER)
+    if not found:
+        message = f'task.md has no section "## {LEDGER[0]}"; add it, then the row'
+        raise RefusedError(ErrorCode.LEDGER_DOCUMENT_INVALID, message)
+    section = found[0]
+    table = [line for line in section.body if line.visible and _is_table(line)]
+    if not table:
+        head = ("", "| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS), render_row(row))
+        return replace_lines(data, {section.heading.number: (section.heading.text, *head)})
+    last = table[-1]
+    return replace_lines(data, {last.number: (last.text, render_row(row))})
+
+
 def _table_rows(body: Sequence[Line]) -> list[Line]:
     """The lines below the separator of the section's one table.
 

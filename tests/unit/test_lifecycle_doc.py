@@ -27,9 +27,9 @@ def test_the_diagrams_are_up_to_date(generator: ModuleType) -> None:
 
 
 def test_the_page_shows_every_diagram(generator: ModuleType) -> None:
-    """Route, receipt, run and the planning of subtasks."""
+    """Route, receipt, run, the planning of subtasks, and findings."""
     page = generator.PAGE.read_text(encoding="utf-8")
-    assert page.count("```mermaid\nstateDiagram-v2\n") == 4
+    assert page.count("```mermaid\nstateDiagram-v2\n") == 5
     assert all(diagram in page for diagram in generator.diagrams().values())
 
 

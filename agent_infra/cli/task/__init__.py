@@ -15,6 +15,8 @@ _COMMANDS = {
     "status": ("task.status", "status", "Where a task stands, why the gate is shut, what to do next."),
     "validate": ("task.checking", "validate", "Check every document of a task, and say all that is wrong."),
     "edit": ("task.checking", "edit", "Change fields of the front matter."),
+    "ledger": ("task.ledger", "ledger", "The findings ledger: add, respond, review, ls."),
+    "decisions": ("task.ledger", "decisions", "List what waits for a person."),
     "check": ("task.people", "check", "Run a command on the product and keep how it ended as evidence."),
     "decide": ("task.people", "decide", "Settle a row of the ledger that waits for a person."),
     "validate-manual": ("task.people", "validate_manual", "Say that what a review left was validated by hand."),
