@@ -13,6 +13,11 @@ def main() -> None:
 
         sys.stdout.write(f"agent-infra {__version__}\n")
         sys.exit(0)
+    if sys.argv[1:2] == ["hook"] or sys.argv[1:3] == ["orchestrate", "hook"]:
+        from agent_infra.clients import hook
+
+        if (client := hook.client_of(sys.argv[1:])) is not None:
+            sys.exit(hook.run(client))
     from agent_infra.cli.app import run
 
     sys.exit(run(sys.argv[1:]))

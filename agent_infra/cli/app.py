@@ -42,6 +42,8 @@ _COMMANDS = {
     "overlap": ("overlap", "overlap", "List active tasks whose planned or changed files meet."),
     "verify": ("verify", "verify", "Check how the commits of a range came about."),
     "gate": ("gate", "gate", "What git's hooks ask; let a commit pass as a person."),
+    "hook": ("hooks", "hook", "Answer an event of an agent client; its settings call this."),
+    "hooks": ("hooks", "hooks", "Look at what agent clients sent."),
     "completion": ("completion", "completion", "Print the lines that let a shell complete commands and tasks."),
 }
 

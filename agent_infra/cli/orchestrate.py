@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from agent_infra.cli.hooks import CLIENT
 from agent_infra.cli.person import challenge, refuse_agents
 from agent_infra.cli.refs import TASK, task_argument
 from agent_infra.cli.render import emit, say
@@ -311,3 +312,12 @@ def reopen(repo: Path, task: str, stage: str, reason: str) -> int:
 def repair(repo: Path, task: str) -> int:
     """Rebuild view and evidence from the journal; restore what is lost from the evidence."""
     return answer(repo, task, partial(repairing.repair, ref=task))
+
+
+@orchestrate.command()
+@CLIENT
+def hook(client: str) -> int:
+    """Answer an event of an agent client, in the client's own protocol; the same as `agent-infra hook`."""
+    from agent_infra.clients import hook as entry
+
+    return entry.run(client)

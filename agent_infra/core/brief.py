@@ -52,6 +52,9 @@ class Brief:
         client: id of the client whose child reads this.
         flow: how much process the run has.
         notes: further sentences, one each.
+        message_file: where a child hands in the message of the commit, absolute, if it does not commit by itself.
+        document: the copy of task.md that the child edits, absolute, where it can't edit the one in `task_dir`.
+        is_watched: hooks or a driver see by themselves when the child ends.
     """
 
     task_id: str
@@ -68,6 +71,9 @@ class Brief:
     commit_paths: tuple[str, ...] = ()
     flow: Flow = Flow.FULL
     notes: tuple[str, ...] = ()
+    message_file: PurePath | None = None
+    document: PurePath | None = None
+    is_watched: bool = False
 
 
 def render_brief(brief: Brief) -> str:
@@ -126,6 +132,8 @@ def _opening(brief: Brief) -> str:
         f"You are the {step.role} of one step of {_seen(brief.task_id)}: {step.stage}, round {step.round}.",
         "Do this step, nothing before it and nothing after it, then stop.",
         "",
+        *_keys(brief),
+        "",
         "## Rules",
         "",
         *(f"- {rule}" for rule in (*_RULES_FOR_ALL, *_rules_of(brief))),
@@ -138,7 +146,23 @@ def _opening(brief: Brief) -> str:
     return "\n".join(lines)
 
 
+def _keys(brief: Brief) -> tuple[str, ...]:
+    """The step in lines that a program can read, too; each stands here alone."""
+    step = brief.step
+    lines = [f"task: {_seen(brief.task_id)}", f"step: {step.stage} round {step.round}"]
+    if step.stage is not Stage.COMMIT:
+        lines.append(f"artifact: {_seen(str(brief.artifact_path))}")
+    if step.role is Role.REVIEWER and brief.inputs:
+        lines.append(f"judges: {_seen(brief.inputs[0].name)}")
+    if brief.message_file is not None:
+        lines.append(f"message file: {_seen(str(brief.message_file))}")
+    # a path that fills a quarter of the brief stands there once, where it is always whole
+    return tuple(line for line in lines if _size(line) <= BRIEF_LIMIT // 4)
+
+
 def _result(brief: Brief) -> str:
+    if brief.message_file is not None:
+        return f"Write the message of the commit, and only that, to: {_seen(str(brief.message_file))}"
     if brief.step.stage is Stage.COMMIT:
         return "One commit on HEAD, made by `agent-infra commit`. No file is written for this step."
     return f"Write this one file: {_seen(str(brief.artifact_path))}"
@@ -160,8 +184,13 @@ _LEDGER_PREFIX = {Stage.ANALYSIS: "AN", Stage.PLAN: "PL", Stage.CODE: "CD"}
 def _rules_of(brief: Brief) -> tuple[str, ...]:
     """The rules of the role and stage."""
     stage, rules = brief.step.stage, list[str]()
+    if brief.document is not None and stage is not Stage.COMMIT:
+        copy = _seen(str(brief.document))
+        rules.append(f"task.md can't be edited where it lies; edit this copy, it is taken over: {copy}")
     if stage.role is Role.REVIEWER:
-        return _reviewer_rules(brief.step)
+        return (*_reviewer_rules(brief.step), *rules)
+    if brief.message_file is not None:
+        return ("Change no file and stage nothing: the commit is made for you, with your message, when you stop.",)
     if stage is Stage.COMMIT:
         return (
             "Change no file and stage nothing: what was reviewed is what gets committed.",
@@ -197,6 +226,9 @@ def _ending(brief: Brief) -> str:
     """When the step is over, and the exact line for whoever has no hooks to say so."""
     step = brief.step
     done = "the commit is made" if step.stage is Stage.COMMIT else "the result lies at its path and is complete"
+    if brief.is_watched:
+        done = "the message lies in its file" if brief.message_file else done
+        return f"\n## How it ends\n\nYou are finished when {done}. Then stop; nothing has to be reported.\n"
     return (
         f"\n## How it ends\n\nYou are finished when {done}. If no hook or driver reports that for you, run:\n\n"
         f"agent-infra orchestrate complete {_seen(brief.task_id)} --stage {step.stage} --round {step.round} "

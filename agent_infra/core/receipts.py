@@ -6,7 +6,7 @@ run is the services' business. Source: the reference's receipt checks, in its or
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -125,6 +125,25 @@ class Activation:
     actual_model: str | None = None
     actual_effort: str | None = None
     fallback_reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a client says about its child beside what happened: allow-listed by its adapter, a reason for nothing.
+
+    Attributes:
+        usage: counts by name.
+        evidence: words by name.
+    """
+
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, str] = field(default_factory=dict)
+
+    def added_to(self, receipt: Receipt) -> Receipt:
+        """The receipt with this in it, beside what is known already."""
+        usage = {**(receipt.usage or {}), **self.usage}
+        evidence = {**(receipt.evidence or {}), **self.evidence}
+        return receipt.evolve(usage=usage or None, evidence=evidence or None)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def calling_command(environment: Mapping[str, str]) -> Command:
     """The git command among our ancestors, or what git says it is about in GIT_REFLOG_ACTION."""
     pid = os.getppid()
     for _ in range(_GENERATIONS):
-        parent, argv = _look(pid)
+        parent, argv = look(pid)
         if argv and (found := parse_command(argv)):
             return found
         if parent <= 1:
@@ -50,7 +50,7 @@ def parse_command(argv: tuple[str, ...]) -> Command | None:
     return Command(rest[0], tuple(rest[1:])) if rest else Command()
 
 
-def _look(pid: int) -> tuple[int, tuple[str, ...]]:
+def look(pid: int) -> tuple[int, tuple[str, ...]]:
     """Parent and command line of a process; (0, ()) where the system does not say."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_infra.core.lifecycle import NATIVE_AGENTS, Step
-from agent_infra.core.receipts import Activation, Origin, Receipt, ReceiptStatus
+from agent_infra.core.receipts import Activation, Origin, Receipt
 from agent_infra.core.run import RunStatus, State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 from agent_infra.runtime.children import Child, ChildOrder, ChildResult, HeadlessClient, end_orphan, start_time
 from agent_infra.services import abandon as abandoning
 from agent_infra.services import brief as briefs
-from agent_infra.services import delegate, orchestrate, records
+from agent_infra.services import delegate, orchestrate
 from agent_infra.services import prepare as preparing
 from agent_infra.services.context import Context
 from agent_infra.services.outcome import Outcome
@@ -25,7 +25,6 @@ from agent_infra.stores.atomic import locked, write_atomic
 from agent_infra.stores.runs import require
 from agent_infra.stores.workspace import TaskPlace
 
-ABORTS_IN_A_ROW = 3
 _POLL = 0.2  # seconds between looks at a child, so that Ctrl-C is heard
 
 
@@ -106,9 +105,9 @@ class Driver:
             if route.error:
                 raise route.error
             return route
-        attempt = 1 + aborted_in_a_row(state, route.next.artifact)
-        if attempt > ABORTS_IN_A_ROW:
-            return self._give_up(route.next)
+        attempt = 1 + abandoning.aborted_in_a_row(state, route.next.artifact)
+        if attempt > abandoning.ABORTS_IN_A_ROW:
+            return abandoning.give_up(self.context, self.place, route.next)
         self.client.check(route.next, attempt)
         prepared = preparing.prepare(self.context, self.place.task_id, preparing.Order(self.client.id, headless=True))
         if prepared.status != RunStatus.RUNNING or prepared.run is None or prepared.run.pending_delegation is None:
@@ -161,11 +160,6 @@ class Driver:
         self.report(Progress(step, why))
         return abandoning.abandon(self.context, self.place.task_id, reason=why, keep=keep)
 
-    def _give_up(self, step: Step) -> Outcome:
-        message = f"{ABORTS_IN_A_ROW} children in a row left no {step.artifact} that could be taken"
-        error = RefusedError(ErrorCode.DELEGATION_NO_RESULT, message)
-        return records.pause_for(self.context, self.place, "drive", error)
-
     def _order(self, step: Step, attempt: int) -> ChildOrder:
         return ChildOrder(
             task_id=self.place.task_id,
@@ -186,19 +180,6 @@ def _ended(child: Child) -> ChildResult:
     while True:
         with suppress(TimeoutError):
             return child.wait(_POLL)
-
-
-def aborted_in_a_row(state: State, artifact: str) -> int:
-    """How many of the last receipts for an artifact were aborted, counted back from the newest of the run.
-
-    A person who resumes a run that was given up forgives what was counted until then.
-    """
-    count = 0
-    for receipt in reversed(state.run.receipts[state.memo.forgiven :]):
-        if receipt.artifact != artifact or receipt.status != ReceiptStatus.ABORTED:
-            break
-        count += 1
-    return count
 
 
 def drive(context: Context, ref: str, client: HeadlessClient, report: Callable[[Progress], None]) -> Outcome:

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from agent_infra.core.lifecycle import Stage
+from agent_infra.core.lifecycle import Stage, Step
+from agent_infra.core.receipts import ReceiptStatus
 from agent_infra.core.run import RUN, CommitAuthorization, Pause, RunStatus, State
 from agent_infra.errors import ErrorCode, RefusedError
 from agent_infra.git import restore
@@ -12,6 +13,9 @@ from agent_infra.services.context import Context
 from agent_infra.services.outcome import Outcome
 from agent_infra.stores.journal import Event
 from agent_infra.stores.runs import require
+from agent_infra.stores.workspace import TaskPlace
+
+ABORTS_IN_A_ROW = 3
 
 
 def abandon(context: Context, ref: str, *, reason: str, restored: bool = False, keep: bool = False) -> Outcome:
@@ -86,3 +90,26 @@ def _put_back(context: Context, state: State, kept: str) -> tuple[str, ...]:
             "(a person undoes that commit with `git reset`)"
         )
     return tuple(notes)
+
+
+def aborted_in_a_row(state: State, artifact: str) -> int:
+    """How many of the last receipts for an artifact were aborted, counted back from the newest of the run.
+
+    A person who resumes a run that was given up forgives what was counted until then.
+    """
+    count = 0
+    for receipt in reversed(state.run.receipts[state.memo.forgiven :]):
+        if receipt.artifact != artifact or receipt.status != ReceiptStatus.ABORTED:
+            break
+        count += 1
+    return count
+
+
+def give_up(context: Context, place: TaskPlace, step: Step) -> Outcome:
+    """Pause the run of a step that several children in a row left undone.
+
+    Side effects:
+        Journal and view.
+    """
+    message = f"{ABORTS_IN_A_ROW} children in a row left no {step.artifact} that could be taken"
+    return records.pause_for(context, place, "drive", RefusedError(ErrorCode.DELEGATION_NO_RESULT, message))

@@ -4,10 +4,11 @@ from pathlib import Path
 
 from agent_infra.core.brief import Brief, BriefInput, fill_template, render_brief
 from agent_infra.core.lifecycle import Flow, Stage, Step
-from agent_infra.core.receipts import Receipt
+from agent_infra.core.receipts import Origin, Receipt
 from agent_infra.core.run import State
 from agent_infra.errors import ErrorCode, RefusedError
 from agent_infra.resources import resource
+from agent_infra.services import outbox
 from agent_infra.services.context import Context, check_task
 from agent_infra.services.guard.foresee import told
 from agent_infra.services.outcome import Outcome
@@ -40,6 +41,8 @@ def brief_text(context: Context, place: TaskPlace, state: State) -> str:
         message = f"no step of {place.task_id} is pending, so there is nothing to tell; `orchestrate prepare` opens one"
         raise RefusedError(ErrorCode.ORCHESTRATION_DELEGATION_MISSING, message)
     step = receipt.step
+    hands_in = outbox.is_used(receipt)
+    folder = outbox.folder_of(state.run.worktree, place.task_id) if hands_in else place.folder
     return render_brief(
         Brief(
             task_id=place.task_id,
@@ -48,7 +51,7 @@ def brief_text(context: Context, place: TaskPlace, state: State) -> str:
             step=step,
             worktree=Path(state.run.worktree),
             task_dir=place.folder,
-            artifact_path=place.folder / step.artifact,
+            artifact_path=folder / step.artifact,
             inputs=tuple(BriefInput(i.name, place.folder / i.name, i.sha256) for i in receipt.inputs),
             template_text=template_text(place.task_id, receipt),
             client=receipt.client,
@@ -56,6 +59,9 @@ def brief_text(context: Context, place: TaskPlace, state: State) -> str:
             flow=Flow(state.run.flow),
             commit_paths=_commit_paths(context, state, step),
             notes=_notes(context, place, state, receipt),
+            message_file=folder / outbox.MESSAGE_FILE if hands_in and step.stage is Stage.COMMIT else None,
+            document=folder / outbox.DOCUMENT if hands_in else None,
+            is_watched=receipt.origin == Origin.HOOK,
         )
     )
 

@@ -46,6 +46,7 @@ class Context:
     Attributes:
         now: RFC 3339 UTC, milliseconds.
         origin: who reports the events.
+        known_as: how records name this worktree where it is a copy of another; empty where they go by its path.
     """
 
     repo: Repo
@@ -53,11 +54,12 @@ class Context:
     new_id: Callable[[], str] = new_id
     origin: Origin = Origin.CLI
     lock_wait: float = LOCK_WAIT
+    known_as: str = ""
 
     @cached_property
     def here(self) -> str:
         """The worktree as records name it: UTF-8, other bytes as %XX."""
-        return display_path(os.fsencode(self.repo.worktree))
+        return self.known_as or display_path(os.fsencode(self.repo.worktree))
 
     @cached_property
     def workspace(self) -> Workspace:

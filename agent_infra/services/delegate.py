@@ -7,7 +7,7 @@ from agent_infra.core import clients, receipts
 from agent_infra.core.facts import seen
 from agent_infra.core.ledger import Row
 from agent_infra.core.lifecycle import NATIVE_AGENTS, Role, Stage, Step
-from agent_infra.core.receipts import Activation, Completion, Receipt, ReceiptStatus, Sealing
+from agent_infra.core.receipts import Activation, Completion, Receipt, ReceiptStatus, Sealing, Told
 from agent_infra.core.receipts import Outcome as ChildOutcome
 from agent_infra.core.run import RunStatus, State
 from agent_infra.errors import ErrorCode, IgnoredEventError, RefusedError
@@ -23,9 +23,10 @@ from agent_infra.stores.runs import require
 from agent_infra.stores.workspace import TaskPlace
 
 AUTO = "auto"
+NOTHING = Told()
 
 
-def activate(context: Context, ref: str, event: Activation) -> Outcome:
+def activate(context: Context, ref: str, event: Activation, told: Told = NOTHING) -> Outcome:
     """Bind the prepared receipt to the child that started.
 
     Raises:
@@ -52,7 +53,7 @@ def activate(context: Context, ref: str, event: Activation) -> Outcome:
             _check_reuse(state, event.child_id)
         receipt = records.pending(state)
         _check_client(receipt, event.client)
-        activated = receipts.activate(receipt, event, now=context.now())
+        activated = told.added_to(receipts.activate(receipt, event, now=context.now()))
         return Event("activate", receipt=receipts.changes(receipt, activated))
 
     return _moved(context, place, "activate", decide)
@@ -104,6 +105,7 @@ class Claim:
 
     Attributes:
         agent: the agent's token; the receipt's client must accept it.
+        told: what the client says beside.
         stage: with `round` and `artifact` the step that it did; those of the pending step where left out.
     """
 
@@ -111,6 +113,7 @@ class Claim:
     stage: str | None = None
     round: int | None = None
     artifact: str | None = None
+    told: Told = NOTHING
 
 
 def complete(context: Context, ref: str, claim: Claim) -> Outcome:
@@ -144,21 +147,21 @@ def complete(context: Context, ref: str, claim: Claim) -> Outcome:
         receipts.same_step(receipt, event)
         receipts.same_agent(receipt, event)
         if receipt.status in (ReceiptStatus.ACTIVATED, ReceiptStatus.STAGE_COMPLETED):
-            return _taken(context, place, state, event)
+            return _taken(context, place, state, event, claim.told)
         return _completed(context, receipt, event)
 
     outcome = _moved(context, place, "complete", decide)
     return replace(outcome, notes=(*mended, *outcome.notes)) if mended else outcome
 
 
-def _taken(context: Context, place: TaskPlace, state: State, event: Completion) -> Event | None:
+def _taken(context: Context, place: TaskPlace, state: State, event: Completion, told: Told) -> Event | None:
     """The event of a result that was found right, after task.md says so; `None` where all that is recorded."""
     receipt = records.pending(state)
     result = results.take(context, place, state)
     if receipt.status == ReceiptStatus.STAGE_COMPLETED and _is_recorded(receipt, event, result.digest):
         return None
     results.write_task(context, place, receipt, result, event.agent)
-    return _completed(context, receipt, replace(event, artifact_digest=result.digest), result)
+    return _completed(context, receipt, replace(event, artifact_digest=result.digest), result, told)
 
 
 def _was_completed(state: State, claim: Claim) -> bool:
@@ -181,11 +184,12 @@ def _completed(
     receipt: Receipt,
     event: Completion,
     result: results.Result | None = None,
+    told: Told = NOTHING,
 ) -> Event:
     completed = receipts.complete(receipt, event, now=context.now())
     if result is None:
         return Event("complete", receipt=receipts.changes(receipt, completed))
-    completed = _with_orchestration(context, _with_rows(completed, result.rows))
+    completed = told.added_to(_with_orchestration(context, _with_rows(completed, result.rows)))
     return Event("complete", run=result.run, receipt=receipts.changes(receipt, completed), memo=result.memo)
 
 

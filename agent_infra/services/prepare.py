@@ -3,8 +3,8 @@
 Snapshots are taken before the lock; under it the run must not have moved, or the verb looks again.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_infra.core import clients
@@ -41,6 +41,7 @@ class Order:
     headless: bool = False
     requested_model: str | None = None
     requested_effort: str | None = None
+    evidence: Mapping[str, str] = field(default_factory=dict)  # what its client says about the start
 
 
 class MovedError(Exception):
@@ -277,6 +278,7 @@ def _new_receipt(present: Present, step: Step, order: Order, *, control_before: 
         head_before=context.repo.head().oid,
         index_before=index_digest(context.repo),
         control_before=control_before,
+        evidence=dict(order.evidence) or None,
         created_at=context.now(),
     )
 

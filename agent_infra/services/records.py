@@ -17,6 +17,7 @@ from agent_infra.core.run import RUN, Pause, RunStatus, State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 from agent_infra.git import evidence
 from agent_infra.git.repo import discover, display_path
+from agent_infra.services import outbox
 from agent_infra.services.context import Context
 from agent_infra.services.outcome import Outcome
 from agent_infra.stores.artifacts import read_all
@@ -177,11 +178,20 @@ def _show_active(context: Context, place: TaskPlace, state: State) -> None:
         if not worktree.is_dir():
             return
         git_dir = discover(worktree).git_dir
+    allowed = tuple(display_path(os.fsencode(path)) for path in _allowed(place, state))
+    write_active(git_dir, place.task_id, state, allowed)
+
+
+def _allowed(place: TaskPlace, state: State) -> tuple[Path, ...]:
+    """What a reviewer's tools may write; where it hands in through its outbox, that too."""
     receipt = state.pending
-    allowed = (
-        () if receipt is None or receipt.role != Role.REVIEWER else (place.folder / receipt.artifact, place.document)
-    )
-    write_active(git_dir, place.task_id, state, tuple(display_path(os.fsencode(path)) for path in allowed))
+    if receipt is None or receipt.role != Role.REVIEWER:
+        return ()
+    paths = (place.folder / receipt.artifact, place.document)
+    if not outbox.is_used(receipt):
+        return paths
+    folder = outbox.folder_of(state.run.worktree, place.task_id)
+    return (folder / receipt.artifact, folder / outbox.DOCUMENT, *paths)
 
 
 def waiting_notes(state: State, now: str) -> tuple[str, ...]:

@@ -1,0 +1,116 @@
+"""`agent-infra hook --client C`: a client's event on standard input, the client's protocol out.
+
+What is none of our business is answered with the standard library alone; what concerns a run is handed to the
+bookkeeping, which imports the rest.
+"""
+
+import os
+import sys
+
+from agent_infra.clients import payload, places, protocol
+from agent_infra.core import native
+from agent_infra.core.native import Answer, Event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+CLIENTS = ("claude-code", "codex")
+RECORD = "AGENT_INFRA_RECORD"
+
+
+def client_of(argv: "list[str]") -> str | None:
+    """The client that a command line of this entry names; None for one that something else must read."""
+    words = argv[1:] if argv[:1] == ["orchestrate"] else argv
+    if words[:1] != ["hook"]:
+        return None
+    if len(words) == 2 and words[1].startswith("--client="):
+        return words[1][9:]
+    return words[2] if len(words) == 3 and words[1] == "--client" else None
+
+
+def run(client: str) -> int:
+    """Answer the event on standard input; the exit code is part of the answer."""
+    data = payload.read(0)
+    code, out, err = answered(client, data)
+    if os.environ.get(RECORD):
+        from agent_infra.clients.recording import record
+
+        err += record(os.environ[RECORD], client, data, (code, out, err))
+    try:
+        sys.stdout.write(out)
+        sys.stdout.flush()
+        sys.stderr.write(err)
+    except OSError:  # nobody listens any more
+        os._exit(code)
+    return code
+
+
+def answered(client: str, data: bytes, keep: "Callable[[ModuleType, Event], Answer] | None" = None) -> protocol.Reply:
+    """The answer to one payload.
+
+    Args:
+        keep: keeps the books in place of `bookkeeping.keep`.
+
+    Side effects:
+        What the bookkeeping does; none for events that are none of our business.
+    """
+    if client not in CLIENTS:
+        known = ", ".join(CLIENTS)
+        return protocol.fault(f"client {client[:40]!r} has no hooks of ours; expected one of: {known}", "")
+    try:
+        found = payload.parse(data)
+    except payload.PayloadError as error:
+        return protocol.fault(f"{error}; nothing was changed", error.event_name)
+    adapter = adapter_of(client)
+    event: Event | None = adapter.event_of(found)
+    if event is None:
+        return protocol.SILENT
+    where = places.around(event.cwd)
+    if not where:
+        return protocol.SILENT
+    return protocol.reply(_quick(event, where), event.name) if _is_quick(event) else _kept(adapter, event, keep)
+
+
+def adapter_of(client: str) -> "ModuleType":
+    """The module that speaks a client's language; the other's is not needed."""
+    if client == "codex":
+        from agent_infra.clients import codex
+
+        return codex
+    from agent_infra.clients import claude_code
+
+    return claude_code
+
+
+def _is_quick(event: Event) -> bool:
+    return event.kind == native.TOOL_ASKED or (event.kind == native.SPAWN_ASKED and bool(event.child))
+
+
+def _quick(event: Event, where: "list[places.Place]") -> Answer:
+    """What needs no look at the run."""
+    if event.kind == native.SPAWN_ASKED:
+        why = f"{event.agent_type} does a step of the task's run, and only the main agent starts it; do your own step"
+        return Answer(native.REFUSE, f"agent-infra: {why}.")
+    from agent_infra.clients.courtesies import judge
+
+    return judge(event, where[0])
+
+
+def _kept(adapter: "ModuleType", event: Event, keep: "Callable[[ModuleType, Event], Answer] | None") -> protocol.Reply:
+    """The answer of the bookkeeping; a fault of ours denies a tool call and stops nothing else."""
+    try:
+        from agent_infra.clients import bookkeeping
+
+        return protocol.reply((keep or bookkeeping.keep)(adapter, event), event.name)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the client must understand us
+        return protocol.fault(_sentence(error), event.name)
+
+
+def _sentence(error: "Any") -> str:
+    code = getattr(error, "code", None)
+    if code is not None and hasattr(error, "message"):
+        return f"{error.message} [{code}]"
+    return f"a fault of agent-infra ({type(error).__name__}: {error}); nothing was approved by it"

@@ -1,0 +1,1 @@
+"""What the events of a client mean for the runs of its worktree: the hooks keep the books, agents only work."""
