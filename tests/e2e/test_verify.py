@@ -76,10 +76,10 @@ def plain(world: World, name: str = "other.txt", text: str = "x\n") -> str:
     return world.head
 
 
-def two_tasks(world: World) -> None:
+def two_tasks(world: World, *, flow: lifecycle.Flow = lifecycle.Flow.STREAMLINED) -> None:
     """A second task, done on top of the first."""
     world.make_task(OTHER)
-    world.begin(OTHER)
+    world.begin(OTHER, flow=flow)
     world.to_commit(OTHER, work=lambda: world.write("src/second.py", "SECOND = 2\n") and None)
     world.open_step(OTHER)
     world.cli("commit", OTHER, "-m", "feat: second")
@@ -615,6 +615,18 @@ def test_the_policy_can_demand_a_least_flow(done: World, rule: str, verdict: str
     assert verdict == "verified" or "needs the full flow" in found.json["commits"][0]["detail"]
 
 
+def test_a_squash_lends_no_flow_to_another_path(done: World) -> None:
+    """The path of the shorter run had no more process because a longer run is in the same commit."""
+    two_tasks(done, flow=lifecycle.Flow.FULL)
+    done.git("checkout", "-q", "-b", "squash", "HEAD~2")
+    done.git("merge", "-q", "--squash", "main")
+    done.git("commit", "-q", "--no-edit")
+    for name, code in (("app", 1), ("second", 0)):
+        done.git("checkout", "-q", "-b", name, "squash~1")
+        with_policy(done, f'[flow]\n"src/{name}.py" = "full"\n')
+        ask(done, "squash~1..squash", "--policy-from", name, code=code)
+
+
 def test_a_broken_commit_fails_whatever_the_policy_is(done: World) -> None:
     """A false claim is never let pass."""
     with_policy(done, "[verify.require]\npaths = []\n")
@@ -755,8 +767,13 @@ def test_every_field_of_every_line_is_protected(case: Case) -> None:
             found = case.verdict({**case.files, "journal.jsonl": rendered(lines, rehash=False)})
             assert found.kind == "broken", (index, path, found)
             count += 1
-            if index < case.anchor and path not in {("seq",), ("prev",)}:
-                found = case.verdict(with_view(case.files, rendered(lines, rehash=True)))
+            if path in {("seq",), ("prev",)}:
+                continue
+            anew = rendered(lines, rehash=True)
+            # pushed evidence would not be its beginning any more, wherever the line is
+            assert not anew.startswith(case.files["journal.jsonl"])
+            if index < case.anchor:
+                found = case.verdict(with_view(case.files, anew))
                 # what makes no journal at all is found before the trailer is asked
                 wanted = {"ORCHESTRATION_JOURNAL_INVALID", "VERIFY_TRAILER_UNKNOWN"}
                 assert (found.kind, str(found.code) in wanted) == ("broken", True), (index, path, found)

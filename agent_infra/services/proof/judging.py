@@ -125,17 +125,19 @@ class Judge:
         return verdict
 
     def _check_flow(self, commit: Commit, grounds: Sequence[Ground]) -> None:
-        """The policy may demand more process for a path than any run behind the commit had.
+        """The policy may demand more process for a path than the run had that changed it.
 
         Raises:
             RefusedError: VERIFY_FLOW.
         """
-        demand = demand_of(commit.changes, self.flow)
-        flows = [Flow(ground.state.run.flow) for ground in grounds]
-        if demand and all(is_less(flow, demand.flow) for flow in flows):
-            had = ", ".join(dict.fromkeys(map(str, flows)))
-            message = f"{demand.path} needs the {demand.flow} flow at least ([flow] {demand.pattern!r}), it had {had}"
-            raise RefusedError(ErrorCode.VERIFY_FLOW, message)
+        for base in grounds:
+            mine = commit.changes if len(grounds) == 1 else commit.changes.keys() & (base.judged or {}).keys()
+            demand, had = demand_of(sorted(mine), self.flow), Flow(base.state.run.flow)
+            if demand and is_less(had, demand.flow):
+                message = (
+                    f"{demand.path} needs the {demand.flow} flow at least ([flow] {demand.pattern!r}), it had {had}"
+                )
+                raise RefusedError(ErrorCode.VERIFY_FLOW, message)
 
     def _is_required(self, raw: RawCommit, changes: Mapping[str, Entry]) -> bool:
         """Whether the policy wants a receipt; what is not known is wanted."""
