@@ -53,6 +53,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "task ledger respond": ("task ledger respond 1 --id CD-1 --status accepted --evidence code-r2.md#CD-1",),
     "task ledger review": ("task ledger review 1 --id CD-1 --status closed --evidence review-code-r2.md#CD-1",),
+    "task review": ("task review finish 1",),
+    "task review finish": ("task review finish 1", "task review finish 1 --verdict rejected --manual 2"),
     "task decisions": ("task decisions 1",),
     "task check": ("task check 1 -- pytest -q", "task check --timeout 600 1 -- make test"),
     "task decide": ('task decide --item HD-1 --result "keep the old name" 1',),

@@ -159,11 +159,14 @@ def status(repo: Path, task: str) -> int:
 @orchestrate.command()
 @task_argument
 @click.option("--text", is_flag=True, help="Print the brief alone.")
+@click.option("--diff-file", type=click.Path(path_type=Path), help="Write the diff to be judged there too.")
 @click.pass_obj
-def brief(repo: Path, task: str, text: bool) -> int:
+def brief(repo: Path, task: str, text: bool, diff_file: Path | None) -> int:
     """What the child of the pending step must do."""
 
     def call(context: Context) -> Outcome:
+        if diff_file:
+            briefs.write_diff(context, task, diff_file)
         return briefs.brief(context, task)
 
     if not text:

@@ -15,6 +15,7 @@ from agent_infra.errors import ErrorCode, RefusedError
 
 BRIEF_LIMIT = 8_000  # bytes of UTF-8: what a client's hook may hand to a child as context
 _LISTS_FLOOR = 1_600  # bytes that the lists keep when a long template has to be shortened
+_EXCERPT_FLOOR = 300  # bytes below which a piece of a diff tells nothing
 _LINE_LIMIT = 1_200  # bytes of one entry of a list, so that one long path does not push out all others
 _TITLE_LIMIT = 240
 
@@ -48,6 +49,8 @@ class Brief:
         inputs: the first is the one judged or built on.
         template_text: the shape of the result, already filled.
         diff_file: the diff to judge, absolute.
+        diff_text: the diff itself, of which as much is shown as there is room for.
+        findings: rows of the ledger that concern the step, one each.
         commit_paths: what the authorized commit will hold, repo-relative.
         client: id of the client whose child reads this.
         flow: how much process the run has.
@@ -68,6 +71,8 @@ class Brief:
     template_text: str
     client: str
     diff_file: PurePath | None = None
+    diff_text: str = ""
+    findings: tuple[str, ...] = ()
     commit_paths: tuple[str, ...] = ()
     flow: Flow = Flow.FULL
     notes: tuple[str, ...] = ()
@@ -98,7 +103,17 @@ def render_brief(brief: Brief) -> str:
     template = _clean_block(brief.template_text)
     lists = _render_lists(_lists(brief), max(room - _size(template), min(room, _LISTS_FLOOR)))
     shown = _cut_block(template, room - _size(lists))
-    return head + lists + tail + (template_head + shown if shown else "")
+    text = head + lists + tail + (template_head + shown if shown else "")
+    return text + _excerpt(brief.diff_text, BRIEF_LIMIT - _size(text))
+
+
+def _excerpt(diff: str, room: int) -> str:
+    """The beginning of the diff, where there is room for more than its first lines."""
+    fence = "\n## The diff, as far as there is room\n\n```diff\n", "```\n"
+    room -= _size("".join(fence))
+    shown = _cut_block(_clean_block(diff), room) if diff and room >= _EXCERPT_FLOOR else ""
+    # a line of the diff must not close the fence
+    return fence[0] + shown.replace("\n```", "\n ```") + fence[1] if shown and "\n```" not in shown else ""
 
 
 def fill_template(text: str, values: Mapping[str, str]) -> str:
@@ -257,6 +272,7 @@ def _lists(brief: Brief) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return (
         ("The task", tuple(facts)),
         ("Inputs, the first is what you judge or build on", inputs),
+        ("Findings so far: id, severity, status, evidence", tuple(_seen(row) for row in brief.findings)),
         ("Paths of the commit", tuple(_seen(path) for path in brief.commit_paths)),
         ("Notes", tuple(_seen(note) for note in brief.notes)),
     )

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from agent_infra.core.artifacts import parse_artifact_name
 from agent_infra.core.frontmatter import has_front_matter, parse_front_matter
-from agent_infra.core.markdown import DocumentError, Line, Section, find_sections, read_document
+from agent_infra.core.markdown import DocumentError, Line, Section, find_sections, read_document, replace_lines
 from agent_infra.errors import ErrorCode, RefusedError
 
 SUMMARY = ("Review Summary", "审查摘要")
@@ -125,6 +125,37 @@ def review_faults(data: bytes) -> tuple[DocumentError, ...]:
 def approves(review: Review) -> bool:
     """Whether it lets the work go on: the verdict says so, and no finding contradicts it."""
     return review.verdict is Verdict.APPROVED and not review.counts.total
+
+
+def fill_summary(data: bytes, name: str, *, verdict: Verdict, counts: Counts, manual: int) -> bytes:
+    """The review with verdict and numbers in its summary; every other line keeps its bytes.
+
+    Raises:
+        RefusedError: ORCHESTRATION_REVIEW_INVALID where there is not exactly one summary with one line of each.
+    """
+    numbers = f"{counts.blocker} blockers, {counts.major} majors, {counts.minor} minors"
+    try:
+        section = _summary(read_document(data))
+        wanted = {
+            _only(section, _VERDICT, "Overall Verdict")[0]: f"- **Overall Verdict**: {verdict.words}",
+            _only(section, _FINDINGS, "Findings (AI-actionable)")[0]: (
+                f"- **Findings (AI-actionable)**: {numbers} / **Manual validation**: {manual}"
+            ),
+        }
+        return replace_lines(data, {number: (text,) for number, text in wanted.items()})
+    except DocumentError as fault:
+        message = f"{name}:{fault.line}: {fault.reason}"
+        raise RefusedError(ErrorCode.ORCHESTRATION_REVIEW_INVALID, message) from fault
+
+
+def stated_manual(data: bytes) -> int | None:
+    """How many validations by hand the summary names, whatever else is wrong with it."""
+    try:
+        section = _summary(read_document(data))
+        found = _MANUAL.findall(_only(section, _FINDINGS, "Findings (AI-actionable)")[1])
+    except DocumentError:
+        return None
+    return int(found[0]) if len(found) == 1 else None
 
 
 def _summary(lines: Sequence[Line]) -> Section:

@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from agent_infra.core.lifecycle import NATIVE_AGENTS, Role, Step
 from agent_infra.core.receipts import Activation, Origin, ReceiptStatus
+from agent_infra.core.reviews import Verdict
 from agent_infra.core.run import RunStatus, State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 from agent_infra.services import brief as briefs
@@ -20,6 +22,7 @@ from agent_infra.services.guard import authorize
 from agent_infra.services.guard import commit as commits
 from agent_infra.services.guard.foresee import told
 from agent_infra.services.outcome import Outcome
+from agent_infra.services.tasks.review import Wish, finish
 from agent_infra.stores.atomic import write_atomic
 from agent_infra.stores.runs import require
 
@@ -90,12 +93,22 @@ def do_step(context: Context, ref: str, role: Role, sitting: Sitting) -> Outcome
         sitting.edit(path)
         try:
             _check_written(path, template)
+            _fill(context, ref, path)
             delegate.complete(context, ref, delegate.Claim(CLIENT))
             break
         except RefusedError as error:
             if not sitting.again(error):
                 raise
     return _close(context, ref, receipt.role, str(receipt.child_id))
+
+
+def _fill(context: Context, ref: str, path: Path) -> None:
+    """Put the ledger's counts in the place of the template's braces, where a person left them."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if path.name.startswith("review-") and "{unresolved-" in text:
+        said = re.search(r"Overall Verdict\*\*: *(Approved|Changes Requested|Rejected) *$", text, re.MULTILINE)
+        verdict = Verdict(said[1].lower().replace(" ", "-")) if said else None
+        finish(context, ref, Wish(verdict, review=path.name))
 
 
 def _check_written(path: Path, template: bytes) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from agent_infra.core.brief import Brief, BriefInput, fill_template, render_brief
+from agent_infra.core.ledger import parse_ledger
 from agent_infra.core.lifecycle import Flow, Stage, Step
 from agent_infra.core.receipts import Origin, Receipt
 from agent_infra.core.run import State
@@ -56,6 +57,8 @@ def brief_text(context: Context, place: TaskPlace, state: State) -> str:
             template_text=template_text(place.task_id, receipt),
             client=receipt.client,
             diff_file=_diff_file(context, place, state, receipt),
+            diff_text=_diff(context, state, receipt).decode("utf-8", "replace"),
+            findings=_findings(place, step),
             flow=Flow(state.run.flow),
             commit_paths=_commit_paths(context, state, step),
             notes=_notes(context, place, state, receipt),
@@ -84,13 +87,48 @@ def template_text(task_id: str, receipt: Receipt) -> str:
     return fill_template(text, values)
 
 
+def _findings(place: TaskPlace, step: Step) -> tuple[str, ...]:
+    """The ledger's rows of the step's phase: what was found, and how it was answered. None where it can't be read."""
+    if step.stage is Stage.COMMIT:
+        return ()
+    try:
+        rows = parse_ledger(read_task(place)).rows
+    except RefusedError:
+        return ()  # `complete` says what is wrong with it
+    mine = [row for row in rows if row.stage == step.stage.phase]
+    return tuple(f"{row.id} (round {row.round}), {row.severity}, {row.status}: {row.evidence or '-'}" for row in mine)
+
+
+def _diff(context: Context, state: State, receipt: Receipt) -> bytes:
+    """What a code reviewer judges; empty for anybody else."""
+    if receipt.stage != Stage.REVIEW_CODE or receipt.input_tree is None:
+        return b""
+    return context.objects.patch(state.run.baseline.tree, receipt.input_tree)
+
+
+def write_diff(context: Context, ref: str, path: Path) -> None:
+    """Write the diff that the pending code review judges to a file of the caller's.
+
+    Raises:
+        RefusedError: ORCHESTRATION_DELEGATION_MISSING where no code review is pending; STORE_WRITE_FAILED.
+
+    Side effects: the file.
+    """
+    place = context.active(ref)
+    state = require(context.load(place), place.task_id)
+    if state.pending is None or state.pending.stage != Stage.REVIEW_CODE:
+        message = f"no code review of {place.task_id} is pending, so there is no diff to judge"
+        raise RefusedError(ErrorCode.ORCHESTRATION_DELEGATION_MISSING, message)
+    write_atomic(path, _diff(context, state, state.pending))
+
+
 def _diff_file(context: Context, place: TaskPlace, state: State, receipt: Receipt) -> Path | None:
     """The file with what a code reviewer judges, written if it is not there."""
     if receipt.stage != Stage.REVIEW_CODE or receipt.input_tree is None:
         return None
     path = context.runs.folder / "briefs" / place.task_id / f"{receipt.id}.diff"
     if not path.exists():
-        write_atomic(path, context.objects.patch(state.run.baseline.tree, receipt.input_tree))
+        write_atomic(path, _diff(context, state, receipt))
     return path
 
 

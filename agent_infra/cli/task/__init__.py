@@ -16,6 +16,7 @@ _COMMANDS = {
     "validate": ("task.checking", "validate", "Check every document of a task, and say all that is wrong."),
     "edit": ("task.checking", "edit", "Change fields of the front matter."),
     "ledger": ("task.ledger", "ledger", "The findings ledger: add, respond, review, ls."),
+    "review": ("task.review", "review", "Help with reviews: finish fills the summary."),
     "decisions": ("task.ledger", "decisions", "List what waits for a person."),
     "check": ("task.people", "check", "Run a command on the product and keep how it ended as evidence."),
     "decide": ("task.people", "decide", "Settle a row of the ledger that waits for a person."),
