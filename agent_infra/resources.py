@@ -1,4 +1,4 @@
-"""Where the files are that travel with the program: shims and templates, in a checkout and in an installed wheel.
+"""Where the files are that travel with the program (shims, templates, texts for agents), in a checkout and in a wheel.
 
 It finds them; it reads nothing and knows nothing about their contents.
 """
@@ -12,11 +12,11 @@ _PACKAGE = Path(__file__).resolve().parent
 _ROOTS = (_PACKAGE / "data", _PACKAGE.parent)
 
 
-def resource(folder: Literal["hooks", "templates"], name: str) -> Path:
+def resource(folder: Literal["assets", "hooks", "templates"], name: str) -> Path:
     """The packaged file `name`, so that it can be rendered or installed.
 
     Args:
-        folder: `hooks` or `templates`.
+        folder: `hooks`, `templates`, or `assets` for what clients' agents read.
         name: relative to the folder, with "/".
 
     Raises:

@@ -28,7 +28,7 @@ _PATH_OPTIONS = ("--repo", "--script")
 
 # command: module of agent_infra.cli, attribute, one line of help
 _COMMANDS = {
-    "init": ("install", "init", "Install the git hooks and the project's settings."),
+    "init": ("install", "init", "Install the git hooks, the project's settings, and what agents read."),
     "uninstall": ("install", "uninstall", "Undo init: hooks and files as they were before."),
     "doctor": ("doctor", "doctor", "Say what is installed, what really works, and what needs a hand."),
     "config": ("config", "config", "Look at the project's settings, and change them."),

@@ -6,40 +6,68 @@ from pathlib import Path
 import click
 
 from agent_infra.cli.render import say, tell
-from agent_infra.core import clients
-from agent_infra.services.context import open_context
+from agent_infra.clients.setup import installing, planning
+from agent_infra.services.context import Context, open_context
 from agent_infra.services.setup import install
 
 
 @click.command()
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--check", is_flag=True, help="Only say what is missing; exit 1 if anything is.")
-@click.option("--client", "client_ids", multiple=True, help="An agent client to install for; may be repeated.")
+@click.option(
+    "--client", "clients", multiple=True, metavar="C", help="An agent client to install for; may be repeated."
+)
 @click.pass_obj
-def init(repo: Path, yes: bool, check: bool, client_ids: tuple[str, ...]) -> int:
-    """Install the git hooks and the project's settings."""
-    for client_id in client_ids:
-        clients.client(client_id)
+def init(repo: Path, yes: bool, check: bool, clients: tuple[str, ...]) -> int:
+    """Install the git hooks, the project's settings, and what agents read.
+
+    With --client also the agents, hooks and settings of claude-code, codex, gemini-cli or opencode. What is there
+    already stays as it is.
+    """
     context = open_context(repo)
-    missing = install.plan(context, program=install.this_program()).changes
+    planned = planning.plan(context, clients)
+    missing = (
+        *install.plan(context, program=install.this_program()).changes,
+        *(change.says for change in planned.changes),
+    )
     if check:
         say(*(f"missing: {line}" for line in missing) if missing else ("everything is in place",))
+        tell(*planned.kept)
         return 1 if missing else 0
     if missing and not yes:
-        say("init would add:", *(f"  {line}" for line in missing))
-        if not sys.stdin.isatty():
-            raise click.UsageError("without a terminal, init needs --yes")
-        click.confirm("go on?", abort=True, default=True)
-    done = install.init(context, program=install.this_program())
-    say(*(done or ("everything was in place",)))
-    if done:
-        tell("commit .agents/ so that your team has the same settings")
+        _ask(missing)
+    _carry_out(context, clients, planned)
     return 0
+
+
+def _ask(missing: tuple[str, ...]) -> None:
+    say("init would add:", *(f"  {line}" for line in missing))
+    if not sys.stdin.isatty():
+        raise click.UsageError("without a terminal, init needs --yes")
+    click.confirm("go on?", abort=True, default=True)
+
+
+def _carry_out(context: Context, clients: tuple[str, ...], planned: planning.Plan) -> None:
+    if planned.changes:
+        installing.refuse_while_pending(context)
+    done = install.init(context, program=install.this_program())
+    done = (*done, *installing.install(context, lambda: planning.plan(context, clients)))
+    say(*(done or ("everything was in place",)))
+    tell(*planned.kept)
+    if not done:
+        return
+    tell("commit what was written, so that your team and linked worktrees have the same")
+    guards = [guard.task_id for guard in context.runs.guards()]
+    if guards and planned.changes:
+        tell(f"{', '.join(guards)} is under way: until it is committed, what was written counts as its product")
 
 
 @click.command()
 @click.pass_obj
 def uninstall(repo: Path) -> int:
     """Undo init: hooks and files as they were before."""
-    say(*(install.uninstall(open_context(repo)) or ("nothing was installed",)))
+    context = open_context(repo)
+    install.refuse_while_guarding(context)
+    done = (*installing.uninstall(context), *install.uninstall(context))
+    say(*(done or ("nothing was installed",)))
     return 0

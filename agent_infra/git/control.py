@@ -20,6 +20,10 @@ FILE_KEYS = {"core.attributesFile": "git/attributes", "core.excludesFile": "git/
 SECTIONS = ("extensions.", "filter.", "include.", "includeif.")
 SHARED_FILES = ("info/exclude", "info/attributes", "info/grafts")
 CLIENT_FILES = (".claude/settings.json", ".claude/settings.local.json", ".codex/hooks.json", ".codex/config.toml")
+CODEX_FILES = (".codex/hooks.json", ".codex/config.toml")
+# definitions of the agents that do our steps; one client's hold hooks as well
+CLIENT_AGENTS = tuple(f"{client}/agents" for client in (".claude", ".codex", ".gemini", ".opencode"))
+OUR_AGENT = "agent-infra-lifecycle-"
 CLIENT_HOOKS = ".agents/hooks"
 
 
@@ -40,6 +44,11 @@ def capture(repo: Repo) -> dict[str, str]:
     items |= _files([("info/sparse-checkout", repo.git_dir / "info" / "sparse-checkout")])
     items |= _files((name, repo.worktree / name) for name in CLIENT_FILES)
     items |= _folder(repo.worktree / CLIENT_HOOKS, CLIENT_HOOKS)
+    for folder in CLIENT_AGENTS:
+        agents = _folder(repo.worktree / folder, folder)
+        items |= {name: value for name, value in agents.items() if name.startswith(f"{folder}/{OUR_AGENT}")}
+    if repo.worktree != repo.state_root:  # in a linked worktree Codex takes the hooks of the primary one
+        items |= _files((f"primary {name}", repo.state_root / name) for name in CODEX_FILES)
     replaced = repo.run("for-each-ref", "--format=%(refname) %(objectname)", "refs/replace/").stdout
     return items | ({"refs/replace": _sha256(replaced)} if replaced else {})
 

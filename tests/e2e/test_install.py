@@ -36,7 +36,7 @@ def test_init_installs_hooks_and_settings_once(world: World) -> None:
         assert str(PROGRAM) in (world.root / ".git/hooks" / hook).read_text()
     assert (world.root / ".agents/.gitignore").read_text() == "workspace/\n"
     before = files(world)
-    again = world.cli("init", "--yes", "--client", "claude-code", "--client", "codex")
+    again = world.cli("init", "--yes")
     assert again.out == "everything was in place\n"
     assert files(world) == before
 

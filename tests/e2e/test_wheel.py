@@ -81,9 +81,9 @@ def test_the_wheel_holds_nothing_but_the_program(wheel: Path) -> None:
         names = file.namelist()
         assert {name.split("/")[0] for name in names} == {"agent_infra", f"agent_infra-{__version__}.dist-info"}
         assert any(name.endswith("/LICENSE") for name in names)
-        for folder in ("hooks", "templates"):
-            for path in sorted((CHECKOUT / folder).iterdir()):
-                assert file.read(f"agent_infra/data/{folder}/{path.name}") == path.read_bytes()
+        for folder in ("assets", "hooks", "templates"):
+            for path in (path for path in sorted((CHECKOUT / folder).rglob("*")) if path.is_file()):
+                assert file.read(f"agent_infra/data/{path.relative_to(CHECKOUT)}") == path.read_bytes()
     assert not [name for name in names if name.endswith(".pyc")]
 
 
@@ -112,7 +112,7 @@ def test_hooks_and_templates_are_found(run: Run, venv: Path, tmp_path: Path) -> 
     repository = tmp_path / "repository"
     run("git", "init", "-q", "-b", "main", str(repository))
     run("git", "commit", "-q", "--allow-empty", "-m", "first", cwd=repository)
-    run("agent-infra", "init", "--yes", cwd=repository)
+    run("agent-infra", "init", "--yes", "--client", "claude-code", cwd=repository)
     shim = (repository / ".git" / "hooks" / "pre-commit").read_text()
     assert str(venv / "bin" / "agent-infra") in shim
     assert str(CHECKOUT) not in shim

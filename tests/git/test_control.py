@@ -44,6 +44,10 @@ CHANGES = {
     "personal settings": ("mkdir .claude; echo '{}' > .claude/settings.local.json", {".claude/settings.local.json"}),
     "Codex": ("mkdir .codex; echo '{}' > .codex/hooks.json; echo x=1 > .codex/config.toml", {".codex/hooks.json", ".codex/config.toml"}),  # noqa: E501 - one case
     "launcher": ("mkdir -p .agents/hooks; echo x > .agents/hooks/agent-infra", {".agents/hooks/agent-infra"}),
+    "agent": (
+        "mkdir -p .claude/agents; touch .claude/agents/agent-infra-lifecycle-reviewer.md .claude/agents/own.md",
+        {".claude/agents/agent-infra-lifecycle-reviewer.md"},
+    ),
     "dangling link as settings": ("mkdir .claude; ln -s nowhere .claude/settings.json", {".claude/settings.json"}),
 }  # fmt: skip
 
@@ -96,13 +100,15 @@ def test_work_with_git_is_no_change(script: str, box: Sandbox) -> None:
 
 
 def test_linked_worktree_has_its_own_client_files(box: Sandbox, tmp_path: Path) -> None:
-    """Hooks are shared, what a client reads lies in the worktree."""
+    """Hooks are shared, what a client reads lies in the worktree; but Codex takes its hooks from the primary one."""
     box.git("worktree", "add", "-q", "-b", "w", str(tmp_path / "w"))
     linked = Sandbox(tmp_path / "w")
     before = control.capture(linked.repo)
     box.sh(HOOK)
     box.sh("mkdir .claude; echo '{}' > .claude/settings.json")
     assert control.changed(before, control.capture(linked.repo)) == ("hooks/pre-commit",)
+    box.sh("mkdir .codex; echo '{}' > .codex/hooks.json")
+    assert control.changed(before, control.capture(linked.repo)) == ("hooks/pre-commit", "primary .codex/hooks.json")
 
 
 def test_excludes_file_that_git_reads_unasked(box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

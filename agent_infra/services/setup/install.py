@@ -96,11 +96,7 @@ def uninstall(context: Context) -> tuple[str, ...]:
         The hooks folder, `core.hooksPath` and `.agents/`. Journals and evidence stay.
     """
     with locked(context.runs.lock_path, wait=context.lock_wait):
-        guards = [guard.task_id for guard in context.runs.guards()]
-        if guards:
-            helps = "finish it, or `agent-infra orchestrate end` it first"
-            message = f"{', '.join(guards)} still guards this repository; {helps}"
-            raise RefusedError(ErrorCode.INSTALL_REFUSED, message)
+        refuse_while_guarding(context)
         done = list(hooks.uninstall(context.repo))
         for name, digest in _written(context).items():
             done += _remove(context, name, digest)
@@ -108,16 +104,22 @@ def uninstall(context: Context) -> tuple[str, ...]:
     return tuple(done)
 
 
+def refuse_while_guarding(context: Context) -> None:
+    """Raises RefusedError: INSTALL_REFUSED where a run guards."""
+    guards = [guard.task_id for guard in context.runs.guards()]
+    if guards:
+        helps = "finish it, or `agent-infra orchestrate end` it first"
+        message = f"{', '.join(guards)} still guards this repository; {helps}"
+        raise RefusedError(ErrorCode.INSTALL_REFUSED, message)
+
+
 def _remove(context: Context, name: str, digest: str) -> list[str]:
-    """Take away what init wrote, unless a person has changed or committed it, or tasks need it."""
+    """Take away what init wrote, unless a person has changed it, or tasks need it."""
     path = context.repo.state_root / name
     if not path.is_file():
         return []
     if _digest(path.read_bytes()) != digest:
         return [f"kept {name}: it was changed"]
-    listed = context.repo.run("ls-files", "--", name, cwd=context.repo.state_root, check=False)
-    if listed.stdout.strip():
-        return [f"kept {name}: it is committed; `git rm {name}` removes it"]
     if name == str(_GITIGNORE) and (path.parent / "workspace").exists():
         return [f"kept {name}: it hides the task folders"]
     remove_durably(path)
