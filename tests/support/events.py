@@ -329,12 +329,12 @@ class Client:
     def start(self, role: str, child: str = "", **more: Any) -> Said:
         """A child starts."""
         name = "SubagentStart" if self.id == "claude-code" else "SubagentStart.v2"
-        return self.send(name, **self._child(role, child), **more)
+        return self.send(name, **(self._child(role, child) | more))
 
     def stop(self, role: str, child: str = "", **more: Any) -> Said:
         """A child stops."""
         name = "SubagentStop" if self.id == "claude-code" else "SubagentStop.v2"
-        return self.send(name, **self._child(role, child), **more)
+        return self.send(name, **(self._child(role, child) | more))
 
     def _child(self, role: str, child: str) -> dict[str, str]:
         return {"agent_id": child or CHILD[self.id], "agent_type": EXECUTOR if role == "executor" else REVIEWER}
