@@ -12,6 +12,7 @@ import snapshots
 import startup
 import subtasks
 import tasks
+import verifying
 from repositories import git
 from timing import Row, table
 
@@ -71,11 +72,18 @@ def _tasks(rounds: int | None, quick: bool) -> None:  # noqa: FBT001
     _show("tasks", {title: tasks.run(tasks=count, rounds=rounds)}, rounds, keep=not quick)
 
 
+def _verify(rounds: int | None, quick: bool) -> None:  # noqa: FBT001
+    rounds, sizes = rounds or (1 if quick else 3), (20, 60) if quick else verifying.SIZES
+    title = "histories of receipted commits, ratio to the smallest"
+    _show("verify", {title: verifying.run(sizes, rounds=rounds)}, rounds, keep=not quick)
+
+
 # name: measures, prints, and keeps what it measured unless it was quick
 PARTS: dict[str, Callable[[int | None, bool], None]] = {
     "startup": _startup,
     "snapshots": _snapshots,
     "subtasks": _subtasks,
+    "verify": _verify,
     "tasks": _tasks,
 }
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -923,64 +922,3 @@ def test_a_chain_that_was_rolled_back_is_found_by_the_trailer(done: World, case:
         lines = [*case.lines[:length], *case.lines[case.anchor :]]
         found = case.verdict(with_view(case.files, rendered(lines, rehash=True)))
         assert found.kind == "broken", length
-
-
-# -- how long it takes -------------------------------------------------------------------------------------------------
-
-
-def _one_more(repo: World, case: Case, number: int, head: str) -> str:
-    """One more commit of the pattern, with a task of its own."""
-    task = f"TASK-20270101-{number:06d}"
-    name = f"file{number}.txt"
-    oid = repo.git("hash-object", "-w", "--stdin", check=True).out.strip()  # the empty blob
-    repo.git("read-tree", head)
-    repo.git("update-index", "--add", "--cacheinfo", f"100644,{oid},{name}")
-    tree = repo.git("write-tree").out.strip()
-    text = case.files["journal.jsonl"].decode().replace(TASK, task)
-    lines = [json.loads(line) for line in text.splitlines()]
-    for line in lines:
-        receipt = line.get("receipt", {})
-        if receipt.get("inputChanges"):
-            receipt["inputChanges"] = [{"path": name, "mode": "100644", "oid": oid}]
-        if receipt.get("stage") == "commit":
-            receipt["headBefore"] = head
-        leave = line.get("run", {}).get("commitAuthorization")
-        if leave and leave.get("tree"):
-            leave |= {"head": head, "tree": tree}
-    anchor = parse_chain(rendered(lines, rehash=True)).heads[case.anchor - 1]
-    trailers = {"Task": task, "Run": case.claim.run_id, "Receipt": anchor}
-    message = f"work {number}\n\n" + "".join(f"Agent-Infra-{key}: {value}\n" for key, value in trailers.items())
-    new = repo.git("commit-tree", tree, "-p", head, "-m", message).out.strip()
-    for line in lines[case.anchor :]:
-        leave = line.get("run", {}).get("commitAuthorization")
-        if leave and leave.get("commit"):
-            leave["commit"] = new
-        if line.get("receipt", {}).get("artifactDigest"):
-            line["receipt"]["artifactDigest"] = new
-        if "headAfter" in line.get("receipt", {}):
-            line["receipt"]["headAfter"] = new
-    journal = rendered(lines, rehash=True)
-    chain = parse_chain(journal)
-    view = render_view(fold(chain.events, task_id=task, head=chain.head).run)
-    files = {key: data.replace(TASK.encode(), task.encode()) for key, data in case.files.items()}
-    files |= {"journal.jsonl": journal, "orchestration.json": view}
-    evidence.write(repo.context.repo, task, files, message="x", when="2026-01-01T12:00:00.000Z")
-    repo.git("update-ref", "refs/heads/main", new)
-    return new
-
-
-def test_time_grows_with_the_commits(done: World, case: Case) -> None:
-    """Four times the commits take about four times as long."""
-    head = done.head
-    for number in range(60):
-        head = _one_more(done, case, number, head)
-
-    def seconds(commits: int) -> float:
-        started = time.perf_counter()
-        report = verify(done.root, Wish(f"HEAD~{commits}..HEAD"), environment={})
-        assert report.counts == {"verified": commits}
-        return time.perf_counter() - started
-
-    seconds(15)
-    few, many = min(seconds(15) for _ in range(3)), min(seconds(60) for _ in range(3))
-    assert many < 7 * few, (few, many)
