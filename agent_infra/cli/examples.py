@@ -16,7 +16,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "hooks replay": ("hooks replay events.jsonl", "hooks replay events.jsonl --json"),
     "orchestrate hook": ("orchestrate hook --client claude-code",),
     "gate": ("gate check 1", 'gate allow --reason "hotfix, reviewed by phone"'),
-    "init": ("init", "init --client claude-code --client codex", "init --yes", "init --check"),
+    "init": ("init", "init --client claude-code --client codex", "init --check", "init --update"),
     "uninstall": ("uninstall",),
     "config": ("config show", "config set run.max_steps 40"),
     "config show": ("config show", "config show --json"),

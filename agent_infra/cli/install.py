@@ -1,12 +1,13 @@
 """`agent-infra init` and `uninstall`."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from agent_infra.cli.render import say, tell
-from agent_infra.clients.setup import installing, planning
+from agent_infra.clients.setup import installing, planning, updating
 from agent_infra.services.context import Context, open_context
 from agent_infra.services.setup import install
 
@@ -17,15 +18,30 @@ from agent_infra.services.setup import install
 @click.option(
     "--client", "clients", multiple=True, metavar="C", help="An agent client to install for; may be repeated."
 )
+@click.option("--update", is_flag=True, help="Bring files of an earlier release up to date; your changes are merged.")
+@click.option("--keep", multiple=True, metavar="PATH", help="With --update: leave this file as it is.")
+@click.option("--take", multiple=True, metavar="PATH", help="With --update: take this release's text of this file.")
 @click.pass_obj
-def init(repo: Path, yes: bool, check: bool, clients: tuple[str, ...]) -> int:
+def init(
+    repo: Path,
+    yes: bool,
+    check: bool,
+    clients: tuple[str, ...],
+    update: bool,
+    keep: tuple[str, ...],
+    take: tuple[str, ...],
+) -> int:
     """Install the git hooks, the project's settings, and what agents read.
 
     With --client also the agents, hooks and settings of claude-code, codex, gemini-cli or opencode. What is there
-    already stays as it is.
+    already stays as it is. With --update what an earlier release installed is renewed: where you and the release
+    changed the same lines, nothing is written, both are shown, and the exit code is 1.
     """
+    if (keep or take) and not update:
+        raise click.UsageError("--keep and --take say what --update may do; add --update")
     context = open_context(repo)
-    planned = planning.plan(context, clients)
+    choice = updating.Choice(keep, take) if update else None
+    planned = _planned(context, clients, choice)
     missing = (
         *install.plan(context, program=install.this_program()).changes,
         *(change.says for change in planned.changes),
@@ -36,8 +52,12 @@ def init(repo: Path, yes: bool, check: bool, clients: tuple[str, ...]) -> int:
         return 1 if missing else 0
     if missing and not yes:
         _ask(missing)
-    _carry_out(context, clients, planned)
+    _carry_out(context, planned, lambda: _planned(context, clients, choice))
     return 0
+
+
+def _planned(context: Context, clients: tuple[str, ...], choice: updating.Choice | None) -> planning.Plan:
+    return updating.plan_update(context, clients, choice) if choice else planning.plan(context, clients)
 
 
 def _ask(missing: tuple[str, ...]) -> None:
@@ -47,11 +67,11 @@ def _ask(missing: tuple[str, ...]) -> None:
     click.confirm("go on?", abort=True, default=True)
 
 
-def _carry_out(context: Context, clients: tuple[str, ...], planned: planning.Plan) -> None:
+def _carry_out(context: Context, planned: planning.Plan, again: Callable[[], planning.Plan]) -> None:
     if planned.changes:
         installing.refuse_while_pending(context)
     done = install.init(context, program=install.this_program())
-    done = (*done, *installing.install(context, lambda: planning.plan(context, clients)))
+    done = (*done, *installing.install(context, again))
     say(*(done or ("everything was in place",)))
     tell(*planned.kept)
     if not done:

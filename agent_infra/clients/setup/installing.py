@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent_infra.clients.setup import wanted
-from agent_infra.clients.setup.planning import Plan, guarded, read, text_of
+from agent_infra.clients.setup.planning import Change, Plan, guarded, read, text_of
 from agent_infra.clients.setup.record import MANIFEST, Record, RecordStore, Trace, digest, path_of
 from agent_infra.core import hook_settings, thread_setting
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
@@ -43,8 +43,15 @@ def install(context: Context, plan: Callable[[], Plan]) -> tuple[str, ...]:
         for whole in wanted.files(found.manifest.clients):  # what a later update merges against
             store.keep(whole.data)
         for change in found.changes:
-            write_atomic(path_of(context, change.path), change.after, mode=change.mode)
-    return tuple(f"wrote {change.says.removeprefix('file ')}" for change in found.changes)
+            if change.after is None:
+                remove_durably(path_of(context, change.path))
+            else:
+                write_atomic(path_of(context, change.path), change.after, mode=change.mode)
+    return tuple(_said(change) for change in found.changes)
+
+
+def _said(change: Change) -> str:
+    return f"{'took' if change.after is None else 'wrote'} {change.says.removeprefix('file ')}"
 
 
 def refuse_while_pending(context: Context) -> None:
@@ -68,11 +75,11 @@ def _recorded(context: Context, store: RecordStore, found: Plan) -> Record:
     files = dict(record.files)
     for change in found.changes:
         old = files.get(change.path)
-        holds_ours = change.before is not None and old is not None and _holds_ours(change.path, change.before)
-        before = old.before if old and holds_ours else None
-        if not holds_ours and change.before is not None:
-            before = store.keep(change.before)
-        files[change.path] = Trace(digest(change.after), before)
+        if old and (change.before is None or _holds_ours(change.path, change.before)):
+            before = old.before
+        else:
+            before = None if change.before is None else store.keep(change.before)
+        files[change.path] = Trace(None if change.after is None else digest(change.after), before)
     return replace(record, files=files).with_folders(_missing_folders(context, found))
 
 
@@ -123,9 +130,11 @@ def _undone(context: Context, store: RecordStore, path: str, trace: Trace) -> It
     except AgentInfraError as error:
         yield f"kept {path}: {error.message}"
         return
+    before = store.text(trace.before) if trace.before else None
+    if there is None and trace.after is None and before is not None:
+        yield from _written(context, path, before, f"put {path} back")
     if there is None or (trace.before is not None and digest(there) == trace.before):
         return
-    before = store.text(trace.before) if trace.before else None
     if digest(there) == trace.after and (before is not None) == (trace.before is not None):
         yield from _written(context, path, before, f"removed {path}" if before is None else f"put {path} back")
     elif path in _HOOKS or path == wanted.THREADS_FILE:

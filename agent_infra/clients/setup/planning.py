@@ -26,12 +26,13 @@ class Change:
 
     Attributes:
         before: what lies there; `None` for nothing.
+        after: what will lie there; `None` for nothing.
         says: what that means for people.
     """
 
     path: str
     before: bytes | None
-    after: bytes
+    after: bytes | None
     mode: int | None
     says: str
 
@@ -64,7 +65,7 @@ def plan(context: Context, clients: Sequence[str]) -> Plan:
     for whole in wanted.files(of):
         found = _with_whole(found, whole, read(context, whole.path))
     for entry in wanted.entries(of):
-        found = _with_entries(found, entry, read(context, entry.path))
+        found = with_entries(found, entry, read(context, entry.path))
     return with_manifest(found, read(context, MANIFEST))
 
 
@@ -96,7 +97,12 @@ def _with_whole(found: Plan, whole: Whole, there: bytes | None) -> Plan:
     return replace(found, kept=(*found.kept, said))
 
 
-def _with_entries(found: Plan, entry: Entries, there: bytes | None) -> Plan:
+def with_entries(found: Plan, entry: Entries, there: bytes | None) -> Plan:
+    """The plan with entries of ours in somebody else's file.
+
+    Raises:
+        RefusedError: CLIENT_SETTINGS_INVALID.
+    """
     text = text_of(entry.path, there)
     if entry.groups is None:
         after = guarded(entry.path, text, thread_setting.with_threads)

@@ -78,11 +78,11 @@ class Trace:
     """What was done to one file.
 
     Attributes:
-        after: SHA-256 of what was written.
+        after: SHA-256 of what was written; `None` where it was removed.
         before: SHA-256 of what lay there; `None` where nothing did.
     """
 
-    after: str
+    after: str | None
     before: str | None
 
 
