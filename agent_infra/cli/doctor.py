@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from agent_infra.cli.render import say
+from agent_infra.clients.setup.checks import checks
 from agent_infra.errors import AgentInfraError
 from agent_infra.services.context import open_context
 from agent_infra.services.setup import doctor as doctors
@@ -22,7 +23,7 @@ def doctor(repo: Path, as_json: bool) -> int:
     Exit 0 when nothing is wrong, else 1.
     """
     try:
-        report = doctors.examine(open_context(repo))
+        report = doctors.examine(open_context(repo), checks(repo))
     except AgentInfraError as error:
         report = doctors.Report((doctors.failed_check("place", error),))
     if as_json:

@@ -62,10 +62,14 @@ class Report:
         return {"status": "ok" if self.is_healthy else "faulty", "findings": [asdict(each) for each in self.findings]}
 
 
-def examine(context: Context) -> Report:
-    """Let every check look; one that fails is a fault of its own and keeps no other from looking."""
+def examine(context: Context, more: "Checks | None" = None) -> Report:
+    """Let every check look; one that fails is a fault of its own and keeps no other from looking.
+
+    Args:
+        more: checks of what this layer does not know, such as agent clients.
+    """
     findings: list[Finding] = []
-    for name, check in CHECKS.items():
+    for name, check in {**CHECKS, **(more or {})}.items():
         try:
             findings += (Finding(name, *said) for said in check(context))
         except AgentInfraError as error:
@@ -221,7 +225,8 @@ def _litter(context: Context) -> Iterator[Said]:
         yield fine("nothing was left by killed commands")
 
 
-CHECKS: Mapping[str, Callable[[Context], Iterator[Said]]] = {
+Checks = Mapping[str, Callable[[Context], Iterator[Said]]]
+CHECKS: Checks = {
     "programs": _programs,
     "place": _place,
     "features": _features,
