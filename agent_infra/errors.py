@@ -101,6 +101,12 @@ class ErrorCode(StrEnum):
     VERIFY_DIFF = "VERIFY_DIFF"  # ours
     VERIFY_FLOW = "VERIFY_FLOW"  # ours
 
+    # evidence that travels
+    EVIDENCE_MISSING = "EVIDENCE_MISSING"  # ours
+    EVIDENCE_REMOTE_INVALID = "EVIDENCE_REMOTE_INVALID"  # ours
+    EVIDENCE_REMOTE_FAILED = "EVIDENCE_REMOTE_FAILED"  # ours
+    EVIDENCE_DIVERGED = "EVIDENCE_DIVERGED"  # ours
+
     # tasks and their documents
     TASK_NOT_FOUND = "TASK_NOT_FOUND"
     TASK_STATE_MISMATCH = "TASK_STATE_MISMATCH"

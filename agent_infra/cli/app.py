@@ -41,6 +41,7 @@ _COMMANDS = {
     "subtasks": ("subtasks", "subtasks", "Split a task into subtasks: plan, run, resume, status, trail, clean."),
     "overlap": ("overlap", "overlap", "List active tasks whose planned or changed files meet."),
     "verify": ("verify", "verify", "Check how the commits of a range came about."),
+    "evidence": ("evidence", "evidence", "Publish the evidence of runs, bring that of others, show it."),
     "gate": ("gate", "gate", "What git's hooks ask; let a commit pass as a person."),
     "hook": ("hooks", "hook", "Answer an event of an agent client; its settings call this."),
     "hooks": ("hooks", "hooks", "Look at what agent clients sent."),

@@ -13,6 +13,8 @@ from agent_infra.git.repo import Repo, failure
 from agent_infra.git.trees import FOLDER, Entries, attempt, records, render_tree, write_object
 
 RUNS = "refs/agent-infra/runs/"
+TRACKED = "refs/agent-infra/remotes/"  # <remote>/runs/<task>: what another repository held when it was last asked
+JOURNAL = "journal.jsonl"
 IDENTITY = "agent-infra <agent-infra@localhost>"
 ATTEMPTS = 20
 NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
@@ -31,10 +33,11 @@ def head(repo: Repo, task_id: str) -> str | None:
     return done.stdout.decode().strip() or None
 
 
-def tasks_with_evidence(repo: Repo) -> tuple[str, ...]:
-    """The ids of all tasks that have evidence here, sorted."""
-    listed = repo.text("for-each-ref", "--format=%(refname)", RUNS)
-    return tuple(name.removeprefix(RUNS) for name in listed.splitlines())
+def heads(repo: Repo) -> dict[str, str]:
+    """Task -> newest evidence commit, of all tasks that have evidence here, sorted."""
+    listed = repo.text("for-each-ref", "--format=%(objectname) %(refname)", RUNS)
+    pairs = (line.split(" ", 1) for line in listed.splitlines())
+    return {name.removeprefix(RUNS): oid for oid, name in pairs}
 
 
 def read(repo: Repo, task_id: str) -> dict[str, bytes] | None:
@@ -82,17 +85,30 @@ def write(repo: Repo, task_id: str, files: Mapping[str, bytes], *, message: str,
     tree = _write_folder(repo, _nested(files))
     ref = ref_name(task_id)
     for attempts_left in reversed(range(ATTEMPTS)):
-        parent = head(repo, task_id)
-        if parent is not None and repo.text("rev-parse", f"{parent}^{{tree}}") == tree:
-            return parent
-        commit = _store(repo, "commit", _commit(tree, parent, message, when))
-        moved = ("update-ref", "--no-deref", ref, commit, parent or repo.null_oid)
+        present = head(repo, task_id)
+        # evidence that was lost here and travelled before is gone on with, so that it can travel again
+        parent = present or _elsewhere(repo, task_id, files)
+        is_same = parent is not None and repo.text("rev-parse", f"{parent}^{{tree}}") == tree
+        commit = parent if parent and is_same else _store(repo, "commit", _commit(tree, parent, message, when))
+        if commit == present:
+            return commit
+        moved = ("update-ref", "--no-deref", ref, commit, present or repo.null_oid)
         done = repo.run(*NO_HOOKS, *DURABLE, *moved, check=False)
         if done.code == 0:
             return commit
         if attempts_left == 0 or not _was_beaten(done.stderr):
             raise failure(moved, done)
     raise AssertionError("the last attempt returns or raises")
+
+
+def _elsewhere(repo: Repo, task_id: str, files: Mapping[str, bytes]) -> str | None:
+    """The newest evidence at a remote whose journal the present one goes on with; None without one."""
+    found = []
+    for oid in set(repo.text("for-each-ref", "--format=%(objectname)", f"{TRACKED}**/runs/{task_id}").splitlines()):
+        kept = repo.run("cat-file", "blob", f"{oid}:{JOURNAL}", check=False)
+        if kept.code == 0 and files.get(JOURNAL, b"").startswith(kept.stdout):
+            found.append((len(kept.stdout), oid))
+    return max(found)[1] if found else None
 
 
 def _was_beaten(words: bytes) -> bool:

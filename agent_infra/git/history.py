@@ -94,11 +94,23 @@ class History:
         except FileNotFoundError:
             return frozenset()
 
-    def evidence_refs(self) -> dict[str, str]:
-        """Task -> its newest evidence commit."""
-        listed = self.run("for-each-ref", "--format=%(refname) %(objectname)", evidence.RUNS).stdout
-        pairs = (line.split(" ") for line in os.fsdecode(listed).splitlines())
-        return {name.removeprefix(evidence.RUNS): oid for name, oid in pairs}
+    def evidence_refs(self) -> dict[str, dict[str, str]]:
+        """Task -> its newest evidence commits by their refs: that of a run here first, then what remotes held."""
+        asked = ("for-each-ref", "--format=%(objectname) %(refname)", evidence.RUNS, evidence.TRACKED)
+        lines = (line.split(" ", 1) for line in os.fsdecode(self.run(*asked).stdout).splitlines())
+        found: dict[str, dict[str, str]] = {}
+        for oid, ref in sorted(lines, key=lambda line: not line[1].startswith(evidence.RUNS)):
+            task = ref.removeprefix(evidence.RUNS) if ref.startswith(evidence.RUNS) else ref.rpartition("/runs/")[2]
+            found.setdefault(task, {})[ref] = oid
+        return found
+
+    def newest_evidence(self, known: Mapping[str, str]) -> str:
+        """Of the evidence of one task, by ref, the commit with the longest journal; the first of equal ones."""
+        oids = tuple(dict.fromkeys(known.values()))
+        if len(oids) == 1:
+            return oids[0]
+        journals = self.objects([f"{oid}:{evidence.JOURNAL}" for oid in oids], "blob")
+        return max(zip(oids, journals, strict=True), key=lambda pair: len(pair[1] or b""))[0]
 
     # -- objects -------------------------------------------------------------------------------------------------------
 

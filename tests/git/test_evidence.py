@@ -78,11 +78,28 @@ def test_nothing_but_the_ref_and_objects_is_touched(box: Sandbox) -> None:
     assert added == {f"refs/agent-infra/runs/{TASK}"}
 
 
-def test_tasks_with_evidence(box: Sandbox) -> None:
-    assert evidence.tasks_with_evidence(box.repo) == ()
-    for task in ("TASK-2", "TASK-1"):
-        evidence.write(box.repo, task, FILES, message="m", when=WHEN)
-    assert evidence.tasks_with_evidence(box.repo) == ("TASK-1", "TASK-2")
+def test_heads_of_all_tasks(box: Sandbox) -> None:
+    """By task, sorted; what remotes had is none of them."""
+    assert evidence.heads(box.repo) == {}
+    made = {task: evidence.write(box.repo, task, FILES, message=task, when=WHEN) for task in ("TASK-2", "TASK-1")}
+    box.git("update-ref", "refs/agent-infra/remotes/origin/runs/TASK-3", made["TASK-1"])
+    assert list(evidence.heads(box.repo).items()) == sorted(made.items())
+
+
+def test_lost_evidence_goes_on_with_what_a_remote_had(box: Sandbox) -> None:
+    """The longest journal that ours begins with is built on; one that ours contradicts is not."""
+    short, long = (write(box, FILES | {"journal.jsonl": b"{}\n" * lines}) for lines in (1, 2))
+    other = write(box, FILES | {"journal.jsonl": b"[]\n"})
+    for name, commit in (("origin", short), ("the/fork", long), ("odd", other)):
+        box.git("update-ref", f"refs/agent-infra/remotes/{name}/runs/{TASK}", commit)
+    box.git("update-ref", "-d", evidence.ref_name(TASK))
+    new = write(box, FILES | {"journal.jsonl": b"{}\n" * 3})
+    assert box.git("rev-parse", f"{new}^") == long
+    box.git("update-ref", "-d", evidence.ref_name(TASK))
+    assert write(box, FILES | {"journal.jsonl": b"{}\n" * 2}) == long
+    assert evidence.head(box.repo, TASK) == long
+    box.git("update-ref", "-d", evidence.ref_name(TASK))
+    assert box.git("log", "--format=%P", write(box, FILES | {"journal.jsonl": b"x\n"})) == ""
 
 
 def test_evidence_can_be_fetched_and_survives_gc(box: Sandbox, tmp_path: Path) -> None:

@@ -61,12 +61,13 @@ class Chronicles:
         return ground(chronicle, documents, claim)
 
     @cached_property
-    def _known_refs(self) -> dict[str, str]:
+    def _known_refs(self) -> dict[str, dict[str, str]]:
         return self.history.evidence_refs()
 
     @cached_property
     def _refs(self) -> dict[str, str]:
-        return {**self._known_refs, **self.named}
+        known = {task: self.history.newest_evidence(refs) for task, refs in self._known_refs.items()}
+        return {**known, **self.named}
 
     def of(self, task_id: str) -> Chronicle:
         """The chronicle of a task, read once.
@@ -94,7 +95,7 @@ class Chronicles:
         oid = self._refs.get(task_id)
         if oid is None:
             message = (
-                f"there is no evidence of {task_id} here; fetch it: "
+                f"there is no evidence of {task_id} here; fetch it: `agent-infra evidence fetch`, in CI "
                 "`git fetch origin 'refs/agent-infra/runs/*:refs/agent-infra/runs/*'`, or name it with --evidence"
             )
             raise RefusedError(ErrorCode.VERIFY_EVIDENCE_MISSING, message)
@@ -110,7 +111,7 @@ class Chronicles:
         return Chronicle(task_id, chain.events, chain.heads, files["orchestration.json"])
 
     def _check_grown(self, task_id: str, oid: str, journal: bytes) -> None:
-        """All evidence of a task before, and what is known here beside evidence that was named, began just so.
+        """All evidence of a task before, and all that is known here of it besides, began just so.
 
         Raises:
             RefusedError: VERIFY_EVIDENCE_INVALID.
@@ -121,11 +122,11 @@ class Chronicles:
                 message = f"the journal of {task_id} is not what it was before with lines added: it was written anew"
                 raise RefusedError(ErrorCode.VERIFY_EVIDENCE_INVALID, message)
             later = before
-        known = self._known_refs.get(task_id)
-        beside = self._journal(known) if known and known != oid else None
-        if beside is not None and not (journal.startswith(beside) or beside.startswith(journal)):
-            message = f"the evidence of {task_id} that was named tells another story than the evidence known here"
-            raise RefusedError(ErrorCode.VERIFY_EVIDENCE_INVALID, message)
+        for ref, known in self._known_refs.get(task_id, {}).items():
+            beside = self._journal(known) if known != oid else None
+            if beside is not None and not (journal.startswith(beside) or beside.startswith(journal)):
+                message = f"{ref} tells another story than the newest evidence of {task_id}: one of them was rewritten"
+                raise RefusedError(ErrorCode.VERIFY_EVIDENCE_INVALID, message)
 
     def _journals_before(self, oid: str) -> Iterator[bytes | None]:
         """The journals of older evidence, newest first, as far as it was fetched; None where the chain is none."""

@@ -53,7 +53,7 @@ def known_tasks(context: Context) -> tuple[str, ...]:
     found |= {guard.task_id for guard in context.runs.guards()}
     here = {path.name for path in active.iterdir()} if active.is_dir() else set()
     # evidence that was fetched tells of other people's runs: only where the task lies here is a journal missing
-    found |= here & set(evidence.tasks_with_evidence(context.repo))
+    found |= here & evidence.heads(context.repo).keys()
     found |= {name for name in here if (active / name / "orchestration.json").exists()}
     return tuple(sorted(name for name in found if not name.startswith(".")))
 
