@@ -88,6 +88,28 @@ if [ "$agent_infra_hook" = reference-transaction ]; then
     esac
 fi
 
+# Is evidence to be pushed? Only the program reads the settings; here it is enough that they may say so. What git says
+# is read by this shell only where the earlier hook must get it as well.
+if [ "$agent_infra_hook" = pre-push ]; then
+    agent_infra_tasks=
+    for agent_infra_guard in "$agent_infra_common/../.agents/config.toml" .agents/config.toml; do
+        [ -f "$agent_infra_guard" ] && [ -r "$agent_infra_guard" ] || continue
+        while IFS= read -r agent_infra_line || [ -n "$agent_infra_line" ]; do
+            case $agent_infra_line in
+                '#'*) ;;
+                *push*true*) agent_infra_tasks=" (evidence.push)" ;;
+            esac
+        done <"$agent_infra_guard"
+    done
+    if [ -n "$agent_infra_tasks" ] && [ -f "$agent_infra_moved" ] && [ -x "$agent_infra_moved" ]; then
+        agent_infra_feed=given
+        while IFS= read -r agent_infra_line || [ -n "$agent_infra_line" ]; do
+            agent_infra_lines=$agent_infra_lines${agent_infra_lines:+$agent_infra_break}$agent_infra_line
+        done
+        agent_infra_said=$agent_infra_lines
+    fi
+fi
+
 # The hook that was here before goes first. One that leads back to this file is not run again inside itself.
 agent_infra_code=0
 if [ -f "$agent_infra_moved" ] && [ -x "$agent_infra_moved" ] &&
@@ -107,7 +129,7 @@ fi
 if [ -n "$agent_infra_feed" ]; then
     [ -n "$agent_infra_lines" ] || exit "$agent_infra_code"
 else
-    agent_infra_look
+    [ "$agent_infra_hook" = pre-push ] || agent_infra_look
     [ -n "$agent_infra_tasks" ] || exit "$agent_infra_code"
 fi
 
@@ -131,6 +153,13 @@ EOF
         126 | 127) ;; # it is there, but it can't be started
         *) exit "$agent_infra_answer" ;;
     esac
+fi
+if [ "$agent_infra_hook" = pre-push ]; then
+    printf '%s\n' "agent-infra: pre-push: the settings may ask for evidence (evidence.push), but the program was not found" \
+        "  looked for: $agent_infra_tried" \
+        "  way on: install agent-infra again (or set AGENT_INFRA to its path), then push again" \
+        "  way out: git push --no-verify, which asks no pre-push hook and pushes no evidence" >&2
+    exit "$agent_infra_vetoes"
 fi
 printf '%s\n' "agent-infra: $agent_infra_hook: guarded by$agent_infra_tasks, but the program that judges was not found" \
     "  looked for: $agent_infra_tried" \

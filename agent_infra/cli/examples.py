@@ -100,6 +100,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "evidence push": ("evidence push", "evidence push origin --task 1"),
     "evidence fetch": ("evidence fetch", "evidence fetch origin --task TASK-20260101-120000"),
     "evidence show": ("evidence show 1", "evidence show TASK-20260101-120000 --json"),
+    "gate pre-push": ("gate pre-push --common-dir .git origin git@example.org:team/project.git",),
     "gate pre-commit": ("gate pre-commit --common-dir .git",),
     "gate pre-merge-commit": ("gate pre-merge-commit --common-dir .git",),
     "gate commit-msg": ("gate commit-msg --common-dir .git .git/COMMIT_EDITMSG",),

@@ -108,6 +108,22 @@ def pre_rebase(common_dir: Path, upstream: str, branch: str | None, args: tuple[
     transaction.pre_rebase(hook_context(common_dir), branch)
 
 
+@gate.command("pre-push", context_settings=HOOK_SETTINGS)
+@common_dir_option
+@click.argument("remote")
+@click.argument("address", default="")
+@arguments
+def pre_push(common_dir: Path, remote: str, address: str, args: tuple[str, ...]) -> None:  # noqa: ARG001 - same
+    """Push the evidence of the commits that are about to be pushed, where `evidence.push` is set."""
+    from agent_infra.git import caller
+    from agent_infra.services.proof import carrying
+
+    updates = carrying.parse_updates(sys.stdin.buffer.read())
+    dry = caller.is_dry_run(caller.calling_command(os.environ))
+    context, _ = _transaction_context(common_dir)
+    tell(*carrying.pre_push(context, carrying.Pushed(remote, address, updates, dry), os.environ))
+
+
 @gate.command("reference-transaction", context_settings=HOOK_SETTINGS)
 @common_dir_option
 @click.argument("state")

@@ -77,6 +77,10 @@ def _carry_out(context: Context, planned: planning.Plan, again: Callable[[], pla
     if not done:
         return
     tell("commit what was written, so that your team and linked worktrees have the same")
+    tell(
+        "the evidence of a run (refs/agent-infra/runs/*) holds documents that git ignores: task.md, artifacts and",
+        "the journal; it is published on request only: `agent-infra evidence push`, or evidence.push = true",
+    )
     guards = [guard.task_id for guard in context.runs.guards()]
     if guards and planned.changes:
         tell(f"{', '.join(guards)} is under way: until it is committed, what was written counts as its product")

@@ -110,6 +110,16 @@ class VerifyConfig(_Section):
     require: RequireConfig = RequireConfig()
 
 
+class EvidenceConfig(_Section):
+    """Whether evidence leaves this repository by itself.
+
+    Attributes:
+        push: whether `git push` also pushes the evidence of the commits that it pushes.
+    """
+
+    push: bool = False
+
+
 class EngineConfig(_Section):
     """Who does a subtask.
 
@@ -189,6 +199,7 @@ class Config(_Section):
     gate: GateConfig = GateConfig()
     review: ReviewConfig = ReviewConfig()
     verify: VerifyConfig = VerifyConfig()
+    evidence: EvidenceConfig = EvidenceConfig()
     engines: dict[str, EngineConfig] = {}
     subtasks: SubtasksConfig = SubtasksConfig()
     flow: Annotated[dict[str, _FlowWord], AfterValidator(_are_patterns)] = {}

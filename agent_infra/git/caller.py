@@ -12,6 +12,7 @@ from pathlib import Path
 
 _GENERATIONS = 8  # shim, hook manager, shell, …
 _WITH_VALUE = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env"})
+_DRY = re.compile(r"--dr[a-z-]*|-[46dfquv]*n[46dfnquv]*")
 _NAME = re.compile(r"git(?:-(?P<verb>[a-z-]+))?(?:\.exe)?")
 
 
@@ -35,6 +36,11 @@ def calling_command(environment: Mapping[str, str]) -> Command:
         pid = parent
     action = environment.get("GIT_REFLOG_ACTION", "").split()
     return Command(action[0].rstrip(":"), tuple(action[1:])) if action else Command()
+
+
+def is_dry_run(command: Command) -> bool:
+    """Whether a command was told to change nothing (`git push -n`); a hook of git is not told."""
+    return any(_DRY.fullmatch(word) for word in command.args)
 
 
 def parse_command(argv: tuple[str, ...]) -> Command | None:

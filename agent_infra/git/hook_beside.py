@@ -9,7 +9,7 @@ from agent_infra.resources import resource
 # handed on whether the hook is there or not, since it may come later
 _ALWAYS = (
     *("applypatch-msg", "pre-applypatch", "post-applypatch", "prepare-commit-msg", "post-checkout", "post-merge"),
-    *("pre-push", "post-rewrite", "pre-auto-gc", "pre-receive", "update", "post-receive", "post-update"),
+    *("post-rewrite", "pre-auto-gc", "pre-receive", "update", "post-receive", "post-update"),
     "sendemail-validate",
 )
 # that one of these exists changes what git does, or costs a process at every turn: only where it was there

@@ -21,7 +21,9 @@ from agent_infra.git import hook_beside, hook_files, hook_managers, hook_path
 from agent_infra.git.repo import Repo
 from agent_infra.resources import resource
 
-HOOKS = ("pre-commit", "pre-merge-commit", "commit-msg", "post-commit", "pre-rebase", "reference-transaction")
+# those without which a commit or a branch could slip through
+GUARDS = ("pre-commit", "pre-merge-commit", "commit-msg", "post-commit", "pre-rebase", "reference-transaction")
+HOOKS = (*GUARDS, "pre-push")
 
 # git calls it after the fact: neither its own failure nor that of an earlier hook can or should stop anything
 _AFTER_THE_FACT = frozenset({"post-commit"})
@@ -100,8 +102,13 @@ def inspect(repo: Repo, *, program: str | Path, template: str) -> HooksReport:  
 
 
 def are_effective(report: HooksReport) -> bool:
-    """Whether git calls every one of our shims here."""
-    return report.owned and all(state.kind == "ours" for state in report.states)
+    """Whether git asks us about every commit and every branch here."""
+    return report.owned and not unguarded(report)
+
+
+def unguarded(report: HooksReport) -> tuple[HookState, ...]:
+    """The hooks by which something could slip through."""
+    return tuple(state for state in report.states if state.kind != "ours" and state.name in GUARDS)
 
 
 def install(repo: Repo, *, program: str | Path, template: str) -> tuple[str, ...]:
@@ -201,7 +208,7 @@ def _who_took_it(repo: Repo, report: HooksReport) -> str | None:
             return None
         known = hook_managers.of_folder(Path(repo.worktree, setting.path))
         return known or (f"whoever set {setting.path}" if kept and setting.path == kept.path else None)
-    faults = [state for state in report.states if state.kind != "ours"]
+    faults = unguarded(report)
     found = [hook_managers.of_hook(state.path) for state in faults if state.kind != "absent"]
     wipes = "simple-git-hooks" in found  # it removes every hook that it has no entry for
     if not found or None in found or (not wipes and len(found) != len(faults)):

@@ -45,7 +45,7 @@ class Probe:
 
 
 def probe(states: Iterable[HookState]) -> Probe:
-    """Try the hooks with commits, a merge and a rebase elsewhere.
+    """Try the hooks with commits, a merge, a rebase and a push elsewhere.
 
     Args:
         states: of the hooks that lie where git looks; only ours are tried, since others may do anything.
@@ -78,6 +78,8 @@ def _throwaway(states: Iterable[HookState]) -> Iterator[Path]:
         for inner in (common / "hooks", common / "agent-infra" / "guards"):
             inner.mkdir(parents=True)
         (common / "agent-infra" / "guards" / _GUARD).write_bytes(b"")
+        (folder / "repo" / ".agents").mkdir()
+        (folder / "repo" / ".agents" / "config.toml").write_text("evidence.push = true\n", encoding="utf-8")
         for state in states:
             if state.kind in {"ours", "stale", "not-executable"}:
                 (common / "hooks" / state.name).symlink_to(state.path)
@@ -90,6 +92,8 @@ def _move_branch(repo: Path, env: Mapping[str, str]) -> None:
     made = _git(repo, "commit-tree", "-p", "HEAD", "-m", "second", "HEAD^{tree}", env=env).stdout.decode().strip()
     _git(repo, "merge", "-q", "--no-ff", "-m", "merge", made or "HEAD", env=env)
     _git(repo, "rebase", "-q", "--force-rebase", "HEAD", env=env)
+    _git(repo.parent, "init", "-q", "--bare", "--template=", "there")
+    _git(repo, "push", "-q", "../there", "HEAD:refs/heads/main", env=env)
 
 
 def _git(cwd: Path, *args: str, env: Mapping[str, str] | None = None) -> Completed:

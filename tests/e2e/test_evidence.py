@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_infra.git import evidence
-from tests.support.lifecycle import OTHER, TASK, Answer, World, world_at
+from tests.support.lifecycle import OTHER, TASK, Answer, World, fresh, world_at
 from tests.support.surroundings import linked
 
 At = Callable[[str], World]
@@ -438,3 +438,11 @@ def test_show_refuses_a_chain_that_was_rewritten(earned: World) -> None:
     forged(earned)
     answer = earned.cli("evidence", "show", TASK, check=False)
     assert (answer.code, "ORCHESTRATION_JOURNAL_INVALID" in answer.err) == (1, True)
+
+
+def test_init_says_what_evidence_publishes(tmp_path: Path) -> None:
+    """Whoever installs it knows what would leave the machine, and that it does so on request only."""
+    world = fresh(tmp_path / "repo")
+    said = world.cli("init", "--yes").err
+    assert "documents that git ignores" in said
+    assert "on request only: `agent-infra evidence push`, or evidence.push = true" in said

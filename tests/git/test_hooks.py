@@ -575,6 +575,44 @@ def test_a_symlinked_hook_still_works_and_returns(world, target):
     assert text_of(world.hooks / "pre-commit") == text
 
 
+# --- pre-push ---
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("is_there", [pytest.param(True, id="with an earlier hook"), pytest.param(False, id="alone")])
+def test_pre_push_hands_the_lines_on(world, shell, is_there):
+    """Where the settings ask for evidence the program gets git's arguments and lines, and so does the earlier hook."""
+    if is_there:
+        write_script(world.hooks / "pre-push", '#!/bin/sh\necho "$@" >earlier\ncat >>earlier\n')
+    world.install()
+    write_script(world.root / ".agents" / "config.toml", "evidence = { push = true }", mode=0o644)
+    write_script(world.program, '#!/bin/sh\necho "$@" >asked\ncat >>asked\nexit 5\n')
+    lines = b"refs/heads/main 1 refs/heads/main 2\n(delete) 0 refs/heads/a\\b$x 3\n"
+    command = [shutil.which(shell[0]), *shell[1:], ".git/hooks/pre-push", "origin", "../there.git"]
+    assert started(*command, cwd=world.root, input=lines).returncode == 5
+    head, _, rest = (world.root / "asked").read_bytes().partition(b"\n")
+    assert head.startswith(b"gate pre-push --common-dir ")
+    assert head.endswith(b" origin ../there.git")
+    assert rest == lines
+    if is_there:
+        assert (world.root / "earlier").read_bytes() == b"origin ../there.git\n" + lines
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="counts processes with strace")
+@pytest.mark.parametrize("text", [None, "[gate]\ncheck = true\n"])
+def test_pre_push_forks_nothing_unasked(world, tmp_path, text):
+    """Without the setting it is one process, whatever guards."""
+    world.install()
+    world.guard()
+    if text:
+        write_script(world.root / ".agents" / "config.toml", text, mode=0o644)
+    log = tmp_path / "trace"
+    command = ["strace", "-f", "-o", log, "-e", "trace=fork,vfork,clone,clone3,execve", ".git/hooks/pre-push", "o", "u"]
+    if started(*command, cwd=world.root, capture_output=True).returncode:
+        pytest.skip("strace may not trace here")
+    assert [line.split()[1][:6] for line in log.read_text().splitlines() if "exited" not in line] == ["execve"]
+
+
 # --- installing ---
 
 

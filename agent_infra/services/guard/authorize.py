@@ -73,7 +73,7 @@ def check_hooks(context: Context) -> None:
     report = hooks.inspect(context.repo, program="agent-infra", template=hooks.shim_template())
     if hooks.are_effective(report):
         return
-    faulty = ", ".join(f"{state.name} is {state.kind}" for state in report.states if state.kind != "ours")
+    faulty = ", ".join(f"{state.name} is {state.kind}" for state in hooks.unguarded(report))
     found = faulty or f"core.hooksPath leads elsewhere ({report.configured})"
     message = (
         f"git would not ask before a commit: in {report.hooks_path} {found}; `agent-infra init` installs the hooks"

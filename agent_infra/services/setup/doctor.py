@@ -125,6 +125,8 @@ def _config(context: Context) -> Iterator[Said]:
         yield fault(f"{error.message} [{error.code}]", "mend the key it names, as docs/configuration.md has it")
         return
     yield fine(f".agents/config.toml is valid; a new run may take {config.run.max_steps} steps")
+    if config.evidence.push:
+        yield fine("`git push` pushes the evidence of its commits too (evidence.push), documents of tasks with it")
 
 
 def _hooks(context: Context) -> Iterator[Said]:
