@@ -75,7 +75,7 @@ def test_every_client_gets_its_agents_and_hooks_once(world: World) -> None:
 
 
 def test_hooks_have_the_events_and_timeouts_that_were_settled(world: World) -> None:
-    """60 seconds, a stop 600; one stable command line; Codex allows twelve children."""
+    """60 seconds, a stop 600, Codex's end 3; one stable command line; Codex allows twelve children."""
     world.cli("init", "--yes", *ALL)
     for client, path in wanted.HOOK_FILES.items():
         hooks = settings(world, path)["hooks"]
@@ -90,7 +90,8 @@ def test_hooks_have_the_events_and_timeouts_that_were_settled(world: World) -> N
         for event, groups in hooks.items():
             for run in (run for group in groups for run in group["hooks"]):
                 assert run["command"] == events.command(client)
-                assert run["timeout"] == (600 if event == "SubagentStop" else 60)
+                special = {("codex", "SessionEnd"): 3}
+                assert run["timeout"] == special.get((client, event), 600 if event == "SubagentStop" else 60)
     assert (world.root / CODEX_CONFIG).read_text() == "[agents]\nmax_threads = 12\n"
 
 

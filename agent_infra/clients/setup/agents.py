@@ -35,8 +35,8 @@ def _frontmatter_hook(event: str, matcher: str | None) -> str:
     lines = [f"  {event}:", f'    - matcher: "{matcher}"' if matcher else ""]
     lines += ["      hooks:" if matcher else "    - hooks:", "        - type: command"]
     lines.append(f"          command: '{events.command(events.CLAUDE_CODE)}'")
-    # a child's Stop is the client's SubagentStop
-    lines.append(f"          timeout: {events.timeout_of('SubagentStop' if event == 'Stop' else event)}")
+    known_as = "SubagentStop" if event == "Stop" else event  # as the client calls a child's stop
+    lines.append(f"          timeout: {events.timeout_of(events.CLAUDE_CODE, known_as)}")
     return "".join(f"{line}\n" for line in lines if line)
 
 

@@ -11,6 +11,8 @@ from agent_infra.core.hook_settings import LAUNCHER, Groups
 TIMEOUT = 60  # seconds
 STOP_TIMEOUT = 600  # a stop takes a snapshot, and in Codex it commits, with the project's own git hooks
 
+END_TIMEOUT = 3  # Codex gives a hook no more when a session ends, and warns of what asks for more
+
 CLAUDE_CODE, CODEX = "claude-code", "codex"
 _MANAGED = "agent-infra-lifecycle-.*"
 _SPAWN = "Agent|Task"
@@ -64,11 +66,13 @@ def groups(client: str) -> Groups:
     """Our entries in the settings of a client, by event."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for event, matcher in _TABLES[client]:
-        run = {"type": "command", "command": command(client), "timeout": timeout_of(event)}
+        run = {"type": "command", "command": command(client), "timeout": timeout_of(client, event)}
         found.setdefault(event, []).append({"matcher": matcher, "hooks": [run]} if matcher else {"hooks": [run]})
     return found
 
 
-def timeout_of(event: str) -> int:
+def timeout_of(client: str, event: str) -> int:
     """Seconds after which a client gives up on our hook."""
+    if (client, event) == (CODEX, "SessionEnd"):
+        return END_TIMEOUT
     return STOP_TIMEOUT if event == "SubagentStop" else TIMEOUT
