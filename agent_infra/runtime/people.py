@@ -14,7 +14,6 @@ from agent_infra.core.receipts import Activation, Origin, ReceiptStatus
 from agent_infra.core.reviews import Verdict
 from agent_infra.core.run import RunStatus, State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
-from agent_infra.services import brief as briefs
 from agent_infra.services import delegate, orchestrate
 from agent_infra.services import prepare as preparing
 from agent_infra.services.context import Context
@@ -22,6 +21,7 @@ from agent_infra.services.guard import authorize
 from agent_infra.services.guard import commit as commits
 from agent_infra.services.guard.foresee import told
 from agent_infra.services.outcome import Outcome
+from agent_infra.services.shapes import artifact_template
 from agent_infra.services.tasks.review import Wish, finish
 from agent_infra.stores.atomic import write_atomic
 from agent_infra.stores.runs import require
@@ -85,7 +85,7 @@ def do_step(context: Context, ref: str, role: Role, sitting: Sitting) -> Outcome
     if receipt is None:
         return Outcome(state.run.status, task_id=place.task_id, run=state.run)
     path = place.folder / receipt.artifact
-    template = briefs.template_text(place.task_id, receipt).encode()
+    template = artifact_template(context, state, receipt).encode()
     if not path.exists():
         write_atomic(path, template)
     sitting.tell(told(context, place.task_id, receipt.id))

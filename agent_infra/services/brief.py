@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
-from agent_infra.core.brief import Brief, BriefInput, fill_template, render_brief
+from agent_infra.core.brief import Brief, BriefInput, render_brief
 from agent_infra.core.ledger import parse_ledger
 from agent_infra.core.lifecycle import Flow, Stage, Step
 from agent_infra.core.receipts import Origin, Receipt
 from agent_infra.core.run import State
 from agent_infra.errors import ErrorCode, RefusedError
-from agent_infra.resources import resource
 from agent_infra.services import outbox
 from agent_infra.services.context import Context, check_task
 from agent_infra.services.guard.foresee import told
 from agent_infra.services.outcome import Outcome
+from agent_infra.services.shapes import artifact_template
 from agent_infra.stores.artifacts import read_task
 from agent_infra.stores.atomic import write_atomic
 from agent_infra.stores.runs import require
@@ -54,7 +54,7 @@ def brief_text(context: Context, place: TaskPlace, state: State) -> str:
             task_dir=place.folder,
             artifact_path=folder / step.artifact,
             inputs=tuple(BriefInput(i.name, place.folder / i.name, i.sha256) for i in receipt.inputs),
-            template_text=template_text(place.task_id, receipt),
+            template_text=artifact_template(context, state, receipt),
             client=receipt.client,
             diff_file=_diff_file(context, place, state, receipt),
             diff_text=_diff(context, state, receipt).decode("utf-8", "replace"),
@@ -77,14 +77,6 @@ def _notes(context: Context, place: TaskPlace, state: State, receipt: Receipt) -
     from agent_infra.services.subtasks.lifecycle import notes_for
 
     return (*foreseen, *notes_for(context, context.situation(place, state, lambda: ""), receipt))
-
-
-def template_text(task_id: str, receipt: Receipt) -> str:
-    """The shape of a step's artifact, filled with what is known."""
-    text = resource("templates", f"{receipt.stage}.md").read_text(encoding="utf-8")
-    judged = receipt.inputs[0].name if receipt.inputs else "task.md"
-    values = {"artifact": receipt.artifact, "round": str(receipt.round), "input": judged, "task": task_id}
-    return fill_template(text, values)
 
 
 def _findings(place: TaskPlace, step: Step) -> tuple[str, ...]:

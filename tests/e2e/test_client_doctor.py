@@ -86,6 +86,10 @@ def _not_executable(world: World) -> None:
     (world.root / ".agents/hooks/agent-infra").chmod(0o644)
 
 
+def _bad_template(world: World) -> None:
+    (world.root / ".agents/templates/plan.md").write_text("# Plan\n\n{{what}}\n")
+
+
 def _disabled(world: World) -> None:
     world.write(".claude/settings.local.json", '{"disableAllHooks": true}')
 
@@ -126,6 +130,7 @@ def _unreadable(world: World) -> None:
         pytest.param(_broken, f"{CODEX}, line 1: it is not JSON", "doctor", id="broken settings"),
         pytest.param(_missing, "lifecycle-executor.md is missing", "agent-infra init", id="a file is missing"),
         pytest.param(_not_executable, "can't be executed", "chmod +x", id="launcher without its bit"),
+        pytest.param(_bad_template, "templates/plan.md can't be used", "line it names", id="a template"),
         pytest.param(_disabled, "disableAllHooks", "take it out", id="switched off in the project"),
         pytest.param(_disabled_by_user, "disableAllHooks", "take it out", id="switched off by the user"),
         pytest.param(_untrusted, "does not trust this project", "trust the folder", id="no trust at all"),

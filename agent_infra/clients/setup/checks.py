@@ -12,13 +12,16 @@ from agent_infra.clients.setup import events, trust, wanted
 from agent_infra.clients.setup.planning import guarded, read, text_of
 from agent_infra.clients.setup.record import MANIFEST, Manifest, digest, parse_manifest, path_of
 from agent_infra.core import hook_settings
+from agent_infra.core.brief import fill_template
 from agent_infra.core.hook_settings import LAUNCHER
 from agent_infra.core.json_text import JsonTextError, parse
-from agent_infra.errors import AgentInfraError
+from agent_infra.core.lifecycle import Stage
+from agent_infra.errors import AgentInfraError, RefusedError
 from agent_infra.git.repo import clean_environment
 from agent_infra.services.commands import run_group
 from agent_infra.services.context import Context
 from agent_infra.services.setup.doctor_runs import Said, fault, fine, note
+from agent_infra.services.shapes import FOLDER
 
 _PROGRAMS = {"claude-code": "claude", "codex": "codex", "gemini-cli": "gemini", "opencode": "opencode"}
 _VERSION = re.compile(r"\d+\.\d+\.\d+\S*")
@@ -46,10 +49,24 @@ def _files(context: Context) -> Iterator[Said]:
         yield note(f"what agents read is of release {known.version}, this is {__version__}", _UPDATE)
     if changed:
         yield fine(f"changed here: {_some(changed)}; an update merges it")
+    yield from _templates(context)
     if LAUNCHER in known.files and there[LAUNCHER] is not None and not os.access(path_of(context, LAUNCHER), os.X_OK):
         yield fault(f"{LAUNCHER} can't be executed, so no hook of a client does anything", f"chmod +x {LAUNCHER}")
     if not missing and not changed:
         yield fine(f"{len(there)} files, all as release {known.version} installs them")
+
+
+def _templates(context: Context) -> Iterator[Said]:
+    """Shapes of artifacts that can't be filled are passed over by the brief: that must be seen somewhere."""
+    known = dict.fromkeys(("artifact", "round", "input", "task"), "x")
+    for stage in Stage:
+        path = f"{FOLDER}/{stage}.md"
+        try:
+            fill_template((read(context, path) or b"").decode(), known)
+        except UnicodeDecodeError:
+            yield fault(f"{path} is not UTF-8, so ours is used", "mend the file")
+        except RefusedError as error:
+            yield fault(f"{path} can't be used, so ours is: {error.message}", "mend the line it names")
 
 
 def _is_old(known: Manifest) -> bool:

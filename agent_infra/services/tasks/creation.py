@@ -11,8 +11,8 @@ from agent_infra import __version__
 from agent_infra.core import tasks
 from agent_infra.core.creation import Birth, Wish, check_wish, render_wish
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
-from agent_infra.resources import resource
 from agent_infra.services.context import Context
+from agent_infra.services.shapes import task_template
 from agent_infra.stores.atomic import locked, read_regular, write_atomic
 from agent_infra.stores.workspace import ACTIVE, TaskPlace
 
@@ -62,7 +62,7 @@ def create(context: Context, wish: Wish) -> Made:
 
 def _writer(context: Context, wish: Wish) -> Callable[[str, datetime], bytes]:
     """What makes the document of an id; tried once, so that faults and slow imports come before the lock."""
-    template = resource("templates", "task.md").read_text(encoding="utf-8")
+    template = task_template(context)
     branch = _branch(context, wish)
 
     def write(task_id: str, now: datetime) -> bytes:
