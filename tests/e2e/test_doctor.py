@@ -324,7 +324,7 @@ def test_litter_of_killed_commands_is_named_and_swept_by_init(at: At) -> None:
     said = [entry for entry in faults(world) if entry[0] == "litter"]
     assert {message.split(" ")[0] for _, message, _ in said} == {str(path) for path in left}
     assert {helps for _, _, helps in said} == {"agent-infra init"}
-    assert world.cli("init").out.count("swept away") == len(left)
+    assert world.cli("init", "--yes").out.count("swept away") == len(left)
     assert not any(path.exists() for path in left)
     assert all(path.exists() for path in kept)
     findings(world, code=0)
