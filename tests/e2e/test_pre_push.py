@@ -74,8 +74,16 @@ def test_commits_that_the_remote_has_take_nothing_along(earned: World) -> None:
     earned.git("push", "-q", "origin", ":other")
     earned.write("README.md", "# by hand\n")
     earned.git("commit", "-qam", "by hand")
-    earned.git("push", "-q", "origin", "main")
-    assert set(there(earned)) == {"refs/heads/main", "refs/tags/v1"}
+    blob = oid(earned, "HEAD:README.md")
+    earned.git("push", "-q", "origin", "main", f"{blob}:refs/tags/blob")
+    assert set(there(earned)) == {"refs/heads/main", "refs/tags/v1", "refs/tags/blob"}
+
+
+def test_an_annotated_tag_takes_the_evidence_of_its_commits_along(earned: World) -> None:
+    """Whatever leads to the commits."""
+    earned.git("tag", "-a", "-m", "v1", "v1")
+    earned.git("push", "-q", "origin", "v1")
+    assert there(earned)[REF] == oid(earned, REF)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from agent_infra.git.remotes import Remote
 from agent_infra.services.context import Context
 from agent_infra.services.proof import travel
 
+_AT_ONCE = 100
 _WITHOUT = "push without evidence, and without any other pre-push hook: `git push --no-verify`"
 
 
@@ -86,12 +87,11 @@ def pre_push(context: Context, pushed: Pushed, environment: Mapping[str, str]) -
 
 def _tasks(history: History, updates: Sequence[Update], known: Iterable[str]) -> tuple[str, ...]:
     """The tasks that commits of the push name, without those whose evidence git itself pushes."""
-    names = {oid: history.resolve(oid) for update in updates for oid in (update.new, update.old) if oid.strip("0")}
-    wanted = [names[update.new] for update in updates if update.new in names and not update.local.startswith(RUNS)]
-    there = [names[update.old] for update in updates if update.old in names]
-    lines = [*(oid for oid in wanted if oid), *(f"^{oid}" for oid in (*there, *known) if oid)]
-    if not any(wanted):
+    here = _here(history, [oid for update in updates for oid in (update.new, update.old)])
+    wanted = [update.new for update in updates if update.new in here and not update.local.startswith(RUNS)]
+    if not wanted:
         return ()
+    lines = [*wanted, *(f"^{oid}" for oid in (*known, *(update.old for update in updates if update.old in here)))]
     asked = ("rev-list", "--stdin", "--fixed-strings", "--grep=Agent-Infra-Task:")
     oids = history.run(*asked, stdin="".join(f"{line}\n" for line in lines).encode()).stdout.decode().split()
     found: set[str] = set()
@@ -99,6 +99,17 @@ def _tasks(history: History, updates: Sequence[Update], known: Iterable[str]) ->
         with suppress(RefusedError):  # trailers that name nothing
             found |= {claim.task_id for claim in check_claims(commit.message)}
     return tuple(sorted(found - {update.remote.removeprefix(RUNS) for update in updates}))
+
+
+def _here(history: History, oids: Iterable[str]) -> frozenset[str]:
+    """Which of these are commits that are here, or tags of such."""
+    asked = list(dict.fromkeys(oid for oid in oids if oid.strip("0")))
+    found: set[str] = set()
+    for start in range(0, len(asked), _AT_ONCE):
+        some = asked[start : start + _AT_ONCE]
+        answers = history.objects([f"{oid}^{{commit}}" for oid in some], "commit")
+        found |= {oid for oid, data in zip(some, answers, strict=True) if data is not None}
+    return frozenset(found)
 
 
 def _offers(history: History, tasks: Iterable[str]) -> tuple[dict[str, str], list[str]]:
