@@ -11,26 +11,51 @@ from agent_infra.runtime import drive
 from agent_infra.runtime.children import HeadlessClient
 from agent_infra.services.context import open_context
 
+_CLIENTS = ("claude-code", "codex", "opencode", "gemini-cli", "scripted")
+
 
 @click.command()
 @task_argument
-@click.option("--client", required=True, type=click.Choice(["scripted"]), help="Who does the steps.")
+@click.option("--client", required=True, type=click.Choice(_CLIENTS), help="Who does the steps.")
+@click.option("--reviewer-client", type=click.Choice(_CLIENTS), help="Who does the reviews, if somebody else.")
+@click.option("--model", default="", help="The model of the client; its own choice when left out.")
+@click.option("--reviewer-model", default="", help="The model of the reviewer's client.")
 @click.option(
     "--script", type=click.Path(path_type=Path), help="What the scripted client does at each step (docs/script.md)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the last answer as one JSON line.")
 @click.pass_obj
-def run(repo: Path, task: str, client: str, script: Path | None, as_json: bool) -> int:
-    """Drive TASK until its run ends or pauses; a line per step on stderr."""
-    if script is None:
-        raise click.UsageError(f"client {client} needs --script FILE")
+def run(
+    repo: Path,
+    task: str,
+    client: str,
+    reviewer_client: str | None,
+    model: str,
+    reviewer_model: str,
+    script: Path | None,
+    as_json: bool,
+) -> int:
+    """Drive TASK until its run ends or pauses; a line per step on stderr.
+
+    Each step is one fresh process; stopped in any way, the same command goes on.
+    """
+    if reviewer_model and reviewer_client is None:
+        reviewer_client = client
+    doer = _client(client, model, script)
+    reviewer = _client(reviewer_client, reviewer_model or model, script) if reviewer_client else None
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the child is ended, the run can go on
-    outcome = drive.drive(open_context(repo), task, _scripted(script), _line)
+    outcome = drive.drive(open_context(repo), task, doer, _line, reviewer=reviewer)
     (emit if as_json else show)(outcome)
     return outcome.exit_code
 
 
-def _scripted(script: Path) -> HeadlessClient:
+def _client(name: str, model: str, script: Path | None) -> HeadlessClient:
+    if name != "scripted":
+        from agent_infra.clients.programs import ProgramClient
+
+        return ProgramClient(name, model)
+    if script is None:
+        raise click.UsageError("client scripted needs --script FILE")
     from agent_infra.clients.scripted import ScriptedClient, load_script
 
     return ScriptedClient(load_script(script))

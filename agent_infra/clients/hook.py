@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 CLIENTS = ("claude-code", "codex")
 RECORD = "AGENT_INFRA_RECORD"
+HEADLESS = "AGENT_INFRA_HEADLESS"
 
 
 def client_of(argv: "list[str]") -> str | None:
@@ -34,6 +35,8 @@ def client_of(argv: "list[str]") -> str | None:
 def run(client: str) -> int:
     """Answer the event on standard input; the exit code is part of the answer."""
     data = payload.read(0)
+    if os.environ.get(HEADLESS):
+        return 0  # a driver keeps the books of this process
     code, out, err = answered(client, data)
     if os.environ.get(RECORD):
         from agent_infra.clients.recording import record

@@ -20,6 +20,7 @@ from pydantic_core import ErrorDetails
 
 import agent_infra
 from agent_infra.core.lifecycle import Step
+from agent_infra.core.receipts import Told
 from agent_infra.core.record import Record
 from agent_infra.errors import ErrorCode, RefusedError
 from agent_infra.runtime.children import Child, ChildOrder, start_process
@@ -173,7 +174,9 @@ def parse_script(data: bytes, *, name: str = "script") -> Script:
         RefusedError: SCRIPT_INVALID; the notes hold every fault with its place.
     """
     try:
-        json.loads(data, object_pairs_hook=_unique_keys)
+        found = json.loads(data, object_pairs_hook=_unique_keys)
+        if isinstance(found, dict) and not found.keys() & {"steps", "subtasks"}:
+            raise _invalid(f"{name} is no script: it has neither steps nor subtasks")
         return Script.model_validate_json(data)
     except ValidationError as error:
         faults = [_fault(each) for each in error.errors(include_url=False, include_context=False)]
@@ -268,6 +271,10 @@ class ScriptedClient:
         argv = (*_PYTHON, "agent_infra.clients.scripted_child")
         stdin = json.dumps(handed).encode()
         return start_process(argv, order, child_id=order.child_id or self._new_id(), stdin=stdin, extra=_import_path())
+
+    def told(self, log: Path) -> Told:  # noqa: ARG002 - the protocol's signature
+        """A script says nothing about itself."""
+        return Told()
 
 
 @dataclass(frozen=True)

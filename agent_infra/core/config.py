@@ -50,6 +50,7 @@ class RunConfig(_Section):
     """How long a run may go on without a person."""
 
     max_steps: Annotated[int, Field(ge=1)] = DEFAULT_MAX_STEPS
+    child_timeout: Annotated[float, Field(gt=0)] = 3600.0
 
 
 def _is_command(text: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from agent_infra.core.lifecycle import Step
+from agent_infra.core.receipts import Told
 from agent_infra.git.repo import clean_environment
 
 TAIL_BYTES = 4_000  # of what a child said last
@@ -31,6 +32,7 @@ class ChildOrder:
         artifact_path: where the result is expected.
         brief: what an agent is told.
         attempt: 1-based; which try at this very step.
+        log: where its words go and stay; None for nowhere.
         child_id: the identity that the receipt has for the child already; empty where the client is to choose one.
     """
 
@@ -42,6 +44,7 @@ class ChildOrder:
     brief: str
     attempt: int = 1
     child_id: str = ""
+    log: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,10 @@ class HeadlessClient(Protocol):
 
     def start(self, order: ChildOrder) -> Child:
         """Start a fresh child."""
+        ...
+
+    def told(self, log: Path) -> Told:
+        """What it said about itself, by its log."""
         ...
 
 
@@ -162,7 +169,7 @@ def start_process(
     Side effects:
         Starts a process; the caller waits for it or stops it.
     """
-    said = tempfile.TemporaryFile()  # noqa: SIM115  the child's whole life long; closed when it has ended
+    said = _words_file(order.log)
     try:
         with tempfile.TemporaryFile() as given:
             given.write(stdin)
@@ -180,6 +187,14 @@ def start_process(
         said.close()
         raise
     return ProcessChild(child_id, process, said)
+
+
+def _words_file(log: Path | None) -> IO[bytes]:
+    """Where a child's words go for its whole life; closed when it has ended."""
+    if log is None:
+        return tempfile.TemporaryFile()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    return log.open("w+b")
 
 
 def start_time(pid: int) -> str | None:

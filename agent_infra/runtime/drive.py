@@ -5,21 +5,24 @@ receipt which a driver opened is an orphan.
 """
 
 import json
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent_infra.core.lifecycle import NATIVE_AGENTS, Step
+from agent_infra.core.clients import client as token_of
+from agent_infra.core.lifecycle import NATIVE_AGENTS, Role, Stage, Step
 from agent_infra.core.receipts import Activation, Origin, Receipt
 from agent_infra.core.run import RunStatus, State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 from agent_infra.runtime.children import Child, ChildOrder, ChildResult, HeadlessClient, end_orphan, start_time
 from agent_infra.services import abandon as abandoning
 from agent_infra.services import brief as briefs
-from agent_infra.services import delegate, orchestrate
+from agent_infra.services import delegate, orchestrate, outbox
 from agent_infra.services import prepare as preparing
-from agent_infra.services.context import Context
+from agent_infra.services.context import Context, run_config
+from agent_infra.services.guard import commit as commits
 from agent_infra.services.outcome import Outcome
 from agent_infra.stores.atomic import locked, write_atomic
 from agent_infra.stores.runs import require
@@ -42,12 +45,16 @@ class Driver:
 
     Attributes:
         report: hears what happens.
+        reviewer: does the reviews, where that is another client.
+        timeout: seconds that one child may take.
     """
 
     context: Context
     place: TaskPlace
     client: HeadlessClient
     report: Callable[[Progress], None]
+    reviewer: HeadlessClient | None = None
+    timeout: float = 3600.0
 
     def drive(self) -> Outcome:
         """Drive until the run is completed or paused, or a step is refused.
@@ -108,11 +115,15 @@ class Driver:
         attempt = 1 + abandoning.aborted_in_a_row(state, route.next.artifact)
         if attempt > abandoning.ABORTS_IN_A_ROW:
             return abandoning.give_up(self.context, self.place, route.next)
-        self.client.check(route.next, attempt)
-        prepared = preparing.prepare(self.context, self.place.task_id, preparing.Order(self.client.id, headless=True))
+        client = self._client(route.next)
+        client.check(route.next, attempt)
+        prepared = preparing.prepare(self.context, self.place.task_id, preparing.Order(client.id, headless=True))
         if prepared.status != RunStatus.RUNNING or prepared.run is None or prepared.run.pending_delegation is None:
             return prepared
         return self._work(prepared.run.pending_delegation, attempt)
+
+    def _client(self, step: Step) -> HeadlessClient:
+        return self.reviewer if self.reviewer and step.role == Role.REVIEWER else self.client
 
     def _work(self, receipt: Receipt, attempt: int) -> Outcome:
         """One child from start to the end of its step."""
@@ -120,28 +131,55 @@ class Driver:
         order = self._order(step, attempt)
         native = next(name for name, role in NATIVE_AGENTS.items() if role == step.role)
         # on record before it starts: a quick child must not find its step still waiting for it
-        started = Activation(self.client.id, native, order.child_id, f"driver:{receipt.run_id}", "fresh")
+        client = self._client(step)
+        started = Activation(client.id, native, order.child_id, f"driver:{receipt.run_id}", "fresh")
         outcome = delegate.activate(self.context, self.place.task_id, started)
         if outcome.status != RunStatus.RUNNING:
             return outcome
-        child = self.client.start(order)
+        given = outbox.open_outbox(self.context, self.place, receipt) if outbox.is_used(receipt) else {}
+        child = client.start(order)
         try:
             known = {"pid": child.pid, "started": start_time(child.pid)}
             write_atomic(self._child_file, json.dumps(known).encode())
             self.report(Progress(step, f"{step.role} at work"))
-            result = _ended(child)
+            result = self._ended(step, child)
         finally:
             child.stop()
+        if result.exit_code == 0 and outbox.is_used(receipt):
+            self._take_in(receipt, given)
         return self._take(step, child, native, result)
+
+    def _take_in(self, receipt: Receipt, given: dict[str, str]) -> None:
+        """Fetch what a sandboxed child could not put into its place, and commit for it; what is missing shows later."""
+        try:
+            outbox.take_in(self.context, self.place, receipt, given)
+            message = outbox.message_in(receipt, self.context.repo.worktree) if receipt.stage == Stage.COMMIT else None
+            if message is not None:
+                commits.commit(self.context, self.place.task_id, message=message)
+        except AgentInfraError as error:
+            self.report(Progress(receipt.step, f"what it handed in was not taken: {error.message} [{error.code}]"))
+
+    def _ended(self, step: Step, child: Child) -> ChildResult:
+        deadline = time.monotonic() + self.timeout
+        while True:
+            with suppress(TimeoutError):
+                return child.wait(_POLL)
+            if time.monotonic() >= deadline:
+                self.report(Progress(step, f"no end after {self.timeout:g} seconds; it is ended"))
+                child.stop()
+                return ChildResult(124, f"ended after {self.timeout:g} seconds")
 
     def _take(self, step: Step, child: Child, native: str, result: ChildResult) -> Outcome:
         """What a child left, or the end of its receipt."""
         if result.exit_code == 0:
             try:
-                delegate.complete(self.context, self.place.task_id, delegate.Claim(self.client.id))
+                client = self._client(step)
+                told = client.told(self._log(step))
+                claim = delegate.Claim(token_of(client.id).token, told=told)
+                delegate.complete(self.context, self.place.task_id, claim)
             except RefusedError as error:
                 return self._abort(step, f"the result was not taken: {error.message} [{error.code}]")
-        stop = delegate.Stop(self.client.id, native, child.child_id, result.exit_code)
+        stop = delegate.Stop(self._client(step).id, native, child.child_id, result.exit_code)
         sealed = delegate.seal(self.context, self.place.task_id, stop)
         if sealed.exit_code:
             words = result.stderr_tail.strip().splitlines()
@@ -169,24 +207,33 @@ class Driver:
             artifact_path=self.place.folder / step.artifact,
             brief=briefs.brief_text(self.context, self.place, self._state()),
             attempt=attempt,
-            child_id=f"{self.client.id}:{self.context.new_id()}",
+            child_id=f"{self._client(step).id}:{self.context.new_id()}",
+            log=self._log(step),
         )
+
+    def _log(self, step: Step) -> Path:
+        """What the child of a step says; the newest try of it."""
+        return self.context.runs.folder / "logs" / self.place.task_id / "steps" / f"{step.stage}-r{step.round}.log"
 
     def _state(self) -> State:
         return require(self.context.load(self.place), self.place.task_id)
 
 
-def _ended(child: Child) -> ChildResult:
-    while True:
-        with suppress(TimeoutError):
-            return child.wait(_POLL)
-
-
-def drive(context: Context, ref: str, client: HeadlessClient, report: Callable[[Progress], None]) -> Outcome:
+def drive(
+    context: Context,
+    ref: str,
+    client: HeadlessClient,
+    report: Callable[[Progress], None],
+    *,
+    reviewer: HeadlessClient | None = None,
+) -> Outcome:
     """Drive a task with a headless client; see `Driver.drive`."""
     driving = replace(context, origin=Origin.DRIVER)
     try:
-        return Driver(driving, driving.active(ref), client, report).drive()
+        place = driving.active(ref)
+        state = driving.load(place)
+        timeout = (run_config(state) if state else driving.config).run.child_timeout
+        return Driver(driving, place, client, report, reviewer, timeout).drive()
     except AgentInfraError as error:
         if error.code != ErrorCode.LOCK_TIMEOUT or "drivers" not in error.message:
             raise

@@ -24,7 +24,7 @@ _SANDBOXED = frozenset({"codex"})  # clients whose sandbox keeps .agents and .gi
 
 def is_used(receipt: Receipt) -> bool:
     """Whether the child of this receipt hands in through the outbox."""
-    return receipt.client in _SANDBOXED and receipt.origin == Origin.HOOK
+    return receipt.client in _SANDBOXED and receipt.origin in (Origin.HOOK, Origin.DRIVER)
 
 
 def folder_of(worktree: str | Path, task_id: str) -> Path:

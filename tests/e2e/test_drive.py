@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from agent_infra.core.lifecycle import Stage, Step
+from agent_infra.services.setup import install
 from tests.support.lifecycle import FIXED, PROGRAM, TASK, Answer, World, artifact_text, world_at
 
 SLOW = [sys.executable, "-c", "import time; open('started', 'w').close(); time.sleep(60)"]
@@ -282,5 +283,5 @@ def test_without_hooks_the_commit_is_not_prepared(world: World) -> None:
     answer = drive(world, script(world), code=1)
     assert "ORCHESTRATION_HOOKS_MISSING" in answer.err
     assert "agent-infra init" in answer.err
-    world.cli("init", "--yes")
+    install.init(world.context, program=str(PROGRAM))  # the hooks alone: new files would be for a review
     assert drive(world, script(world)).out.startswith(f"{TASK}: completed")
