@@ -45,6 +45,9 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "task edit 1 --set priority=High --set target_date=2026-01-31",
         "task edit 1 --unset target_date",
     ),
+    "task block": ('task block 1 --reason "waits for the new API"',),
+    "task activate": ("task activate TASK-20260101-120000",),
+    "task cancel": ('task cancel 1 --reason "not needed any more"',),
     "task ledger": ("task ledger ls 1",),
     "task ledger ls": ("task ledger ls 1", "task ledger ls --json"),
     "task ledger add": (

@@ -114,6 +114,22 @@ def remove_durably(path: Path) -> None:
         raise _write_failed(path, error) from error
 
 
+def move_folder(source: Path, target: Path) -> None:
+    """Rename a folder, durably on both sides.
+
+    Raises:
+        RefusedError: LIFECYCLE_DIRECTORY_RENAME_FAILED.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source.rename(target)
+        sync_folder(target.parent)
+        sync_folder(source.parent)
+    except OSError as error:
+        message = f"cannot move {source} to {target}: {error.strerror or error}; mend that and repeat the command"
+        raise RefusedError(ErrorCode.LIFECYCLE_DIRECTORY_RENAME_FAILED, message) from error
+
+
 def read_regular(path: Path, *, limit: int) -> bytes | None:
     """The bytes of a regular file, or `None` where nothing lies.
 

@@ -138,6 +138,29 @@ class Workspace:
         write_atomic(self.registry, tasks.render_registry(updated, short_id_length))
         return next(number for number, owner in updated.items() if owner == task_id)
 
+    def release(self, task_id: str, *, short_id_length: int = 2) -> None:
+        """Take the short id of a task back; the caller holds the repository's lock.
+
+        Raises:
+            AgentInfraError: a SHORT_ID code; a registry that can't be read stays as it is.
+        """
+        data = read_regular(self.registry, limit=REGISTRY_LIMIT)
+        ids = {} if data is None else tasks.parse_registry(data, short_id_length)
+        if task_id in ids.values():
+            kept = {number: owner for number, owner in ids.items() if owner != task_id}
+            write_atomic(self.registry, tasks.render_registry(kept, short_id_length))
+
+    def check_short_id(self, task_id: str, *, wanted: bool, short_id_length: int = 2) -> None:
+        """Ask before anything is written whether the registry can be changed for this task.
+
+        Raises:
+            AgentInfraError: a SHORT_ID code.
+        """
+        data = read_regular(self.registry, limit=REGISTRY_LIMIT)
+        ids = {} if data is None else tasks.parse_registry(data, short_id_length)
+        if wanted:
+            tasks.allocate(ids, task_id, short_id_length)
+
     def read_registry(self) -> tuple[int, dict[int, str]]:
         """The digits of a short id as the registry has them, and the ids; whatever length the settings ask for.
 
