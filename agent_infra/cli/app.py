@@ -39,6 +39,7 @@ _COMMANDS = {
     "work": ("people", "work", "Do the pending executor step by hand, in your editor."),
     "commit": ("commit", "commit", "Commit exactly what was reviewed."),
     "subtasks": ("subtasks", "subtasks", "Split a task into subtasks: plan, run, resume, status, trail, clean."),
+    "usage": ("usage", "usage", "Show tokens, cost and time by step, task and client."),
     "overlap": ("overlap", "overlap", "List active tasks whose planned or changed files meet."),
     "verify": ("verify", "verify", "Check how the commits of a range came about."),
     "evidence": ("evidence", "evidence", "Publish the evidence of runs, bring that of others, show it."),

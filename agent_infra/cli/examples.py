@@ -86,6 +86,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "orchestrate end": ('orchestrate end 1 --reason "not wanted any more"',),
     "orchestrate reopen": ('orchestrate reopen 1 --stage code --reason "a case is missing"',),
     "orchestrate repair": ("orchestrate repair 1",),
+    "usage": ("usage 1", "usage --json"),
     "run": ("run 1 --client scripted --script steps.json",),
     "review": ("review 1",),
     "work": ("work 1",),
