@@ -1,7 +1,7 @@
 """A model on this machine that says what a function says: the real clients run against it, and no model is asked.
 
-It speaks Anthropic's Messages API and OpenAI's Responses API, as far as the clients use them, and keeps no state: each
-request brings the whole conversation.
+It speaks Anthropic's Messages API, OpenAI's Responses and Chat Completions and Google's Gemini API, as far as the
+clients use them, and keeps no state: each request brings the whole conversation.
 """
 
 import json
@@ -166,13 +166,85 @@ def _item(block: Block) -> dict[str, Any]:
     return item | {"type": "function_call", "arguments": json.dumps(block.input)}
 
 
+# -- OpenAI Chat Completions -------------------------------------------------------------------------------------------
+
+
+def read_chat(body: dict[str, Any]) -> Conversation:
+    """A request of OpenCode."""
+    heard = Conversation()
+    for message in body.get("messages", []):
+        role, text = message.get("role"), text_of(message.get("content"))
+        if role == "assistant":
+            heard.answered()
+        elif role in ("system", "developer"):
+            heard.system += f"\n{text}"
+        else:
+            heard.hear(text)
+    return heard
+
+
+def chat_events(body: dict[str, Any], blocks: list[Block]) -> Iterator[dict[str, Any]]:
+    """The reply to it, as a stream."""
+    calls = [
+        {
+            "index": index,
+            "id": _id("call"),
+            "type": "function",
+            "function": {"name": call.tool, "arguments": json.dumps(call.input)},
+        }
+        for index, call in enumerate(block for block in blocks if isinstance(block, Call))
+    ]
+    text = "".join(block.text for block in blocks if isinstance(block, Say))
+    delta = {"role": "assistant", "content": text or None} | ({"tool_calls": calls} if calls else {})
+    chunk = {"id": _id("chatcmpl"), "object": "chat.completion.chunk", "created": 0, "model": body.get("model")}
+    yield chunk | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    ended = {"index": 0, "delta": {}, "finish_reason": "tool_calls" if calls else "stop"}
+    usage = {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}
+    yield chunk | {"choices": [ended], "usage": usage}
+
+
+# -- Gemini ------------------------------------------------------------------------------------------------------------
+
+
+def read_gemini(body: dict[str, Any]) -> Conversation:
+    """A request of Gemini CLI."""
+    heard = Conversation(text_of((body.get("systemInstruction") or {}).get("parts")))
+    for content in body.get("contents", []):
+        if content.get("role") == "model":
+            heard.answered()
+            continue
+        for part in content.get("parts", []):
+            answer = part.get("functionResponse")
+            heard.hear(json.dumps(answer.get("response")) if answer else text_of(part))
+    return heard
+
+
+def gemini_events(body: dict[str, Any], blocks: list[Block]) -> Iterator[dict[str, Any]]:
+    """The reply to it: one object, whether it is asked for as a stream or not."""
+    parts = [
+        {"text": block.text}
+        if isinstance(block, Say)
+        else {"functionCall": {"id": _id("call"), "name": block.tool, "args": block.input}}
+        for block in blocks
+    ]
+    candidate = {"index": 0, "finishReason": "STOP", "content": {"role": "model", "parts": parts}}
+    usage = {"promptTokenCount": 10, "candidatesTokenCount": 10, "totalTokenCount": 20}
+    yield {"responseId": _id("resp"), "modelVersion": body["model"], "candidates": [candidate], "usageMetadata": usage}
+
+
 def _id(prefix: str) -> str:
     return f"{prefix}_{uuid.uuid4().hex[:24]}"
 
 
 # -- the server --------------------------------------------------------------------------------------------------------
 
-APIS = {"/messages": (read_messages, messages_events), "/responses": (read_responses, responses_events)}
+APIS = {
+    "/messages": (read_messages, messages_events),
+    "/responses": (read_responses, responses_events),
+    "/chat/completions": (read_chat, chat_events),
+    ":streamGenerateContent": (read_gemini, gemini_events),
+    ":generateContent": (read_gemini, gemini_events),
+}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -199,14 +271,22 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200 if path.endswith("count_tokens") else 404, b'{"input_tokens": 100}')
             return
         read, events = api
+        if "/models/" in path:  # Gemini names the model in the path
+            body["model"] = path.rpartition("/models/")[2].partition(":")[0]
         blocks = self.server.reply(read(body))
+        if path.endswith(":generateContent"):
+            self._send(200, json.dumps(next(events(body, blocks))).encode())
+            return
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
         self.close_connection = True
         for event in events(body, blocks):
-            self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+            head = f"event: {event['type']}\n" if "type" in event else ""
+            self.wfile.write(f"{head}data: {json.dumps(event)}\n\n".encode())
+        if path.endswith("/completions"):
+            self.wfile.write(b"data: [DONE]\n\n")
 
     def _body(self) -> dict[str, Any]:
         data = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -17,10 +17,19 @@ import pytest
 
 from tests.support.lifecycle import World
 
-VERSIONS = {"@anthropic-ai/claude-code": "2.1.332", "@openai/codex": "0.171.0"}
+VERSIONS = {
+    "@anthropic-ai/claude-code": "2.1.332",
+    "@openai/codex": "0.171.0",
+    "opencode-ai": "1.18.33",
+    "@opencode-ai/plugin": "1.18.33",
+    "@google/gemini-cli": "0.61.0",
+}
 _PROGRAMS = {
     "@anthropic-ai/claude-code": "@anthropic-ai/claude-code-*/claude",
     "@openai/codex": "@openai/codex-*/vendor/*/bin/codex",
+    "opencode-ai": "opencode-*/bin/opencode",
+    "@opencode-ai/plugin": "@opencode-ai/plugin/package.json",
+    "@google/gemini-cli": "@google/gemini-cli/bundle/gemini.js",
 }
 INSTALL_TIMEOUT = 900  # seconds
 RUN_TIMEOUT = 180  # seconds
@@ -56,7 +65,7 @@ def _version(folder: Path, package: str) -> str:
 def _install(folder: Path, package: str) -> None:
     if not (folder / "package.json").exists():
         (folder / "package.json").write_text('{"private": true}\n')
-    argv = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", package]
+    argv = ["npm", "install", "--save-exact", "--no-audit", "--no-fund", "--loglevel=error", package]
     subprocess.run(argv, cwd=folder, check=True, capture_output=True, timeout=INSTALL_TIMEOUT)
 
 
@@ -109,13 +118,13 @@ def started(world: World, argv: list[str], env: dict[str, str], cwd: Path | None
         process.wait()
 
 
-def claude_code(world: World, port: int, prompt: str) -> tuple[list[str], dict[str, str]]:
-    """Command line and environment of Claude Code, headless, against a model on this machine."""
+def claude_environment(world: World, port: int) -> dict[str, str]:
+    """What makes Claude Code talk to a model on this machine; its settings lie beside the repository."""
     config = world.root.parent / "claude-config"
     config.mkdir(exist_ok=True)
     trust = {"hasCompletedOnboarding": True, "projects": {str(world.root): {"hasTrustDialogAccepted": True}}}
     (config / ".claude.json").write_text(json.dumps(trust))
-    env = {
+    return {
         "CLAUDE_CONFIG_DIR": str(config),
         "ANTHROPIC_API_KEY": KEY,
         "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}",
@@ -124,15 +133,17 @@ def claude_code(world: World, port: int, prompt: str) -> tuple[list[str], dict[s
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_ERROR_REPORTING": "1",
     }
+
+
+def claude_code(world: World, port: int, prompt: str) -> tuple[list[str], dict[str, str]]:
+    """Command line and environment of Claude Code, headless, against a model on this machine."""
     tools = "Write,Edit,Bash,Read,Agent,SendMessage"
     argv = [str(program("@anthropic-ai/claude-code")), "-p", prompt, "--output-format", "stream-json", "--verbose"]
-    return [*argv, "--allowedTools", tools], env
+    return [*argv, "--allowedTools", tools], claude_environment(world, port)
 
 
-def codex(
-    world: World, port: int, prompt: str, *, model: str, roots: tuple[Path, ...] = ()
-) -> tuple[list[str], dict[str, str]]:
-    """The same of Codex, in its `workspace-write` sandbox.
+def codex_environment(world: World, port: int, *, model: str, roots: tuple[Path, ...] = ()) -> dict[str, str]:
+    """The same for Codex, in its `workspace-write` sandbox.
 
     Args:
         model: decides which set of subagent tools there is.
@@ -164,5 +175,65 @@ def codex(
     for root in dict.fromkeys((world.root, *roots)):
         lines += [f'[projects."{root}"]', 'trust_level = "trusted"']
     (config / "config.toml").write_text("\n".join(lines) + "\n")
+    return {"CODEX_HOME": str(config), "SCRIPTED_KEY": KEY}
+
+
+def codex(
+    world: World, port: int, prompt: str, *, model: str, roots: tuple[Path, ...] = ()
+) -> tuple[list[str], dict[str, str]]:
+    """Command line and environment of Codex, headless, against a model on this machine."""
     argv = [str(program("@openai/codex")), "exec", "--json", "--dangerously-bypass-hook-trust", prompt]
-    return argv, {"CODEX_HOME": str(config), "SCRIPTED_KEY": KEY}
+    return argv, codex_environment(world, port, model=model, roots=roots)
+
+
+def opencode_environment(world: World, port: int) -> dict[str, str]:
+    """The same for OpenCode, which would fetch a package for its plugins: it is there already."""
+    base = world.root.parent / "opencode"
+    config = base / "config" / "opencode"
+    config.mkdir(parents=True, exist_ok=True)
+    model = {"name": "Scripted", "tool_call": True, "limit": {"context": 100_000, "output": 4_000}}
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "Scripted",
+        "options": {"baseURL": f"http://127.0.0.1:{port}/v1", "apiKey": KEY},
+        "models": {"scripted-model": model},
+    }
+    settings = {
+        "autoupdate": False,
+        "share": "disabled",
+        "model": "scripted/scripted-model",
+        "small_model": "scripted/scripted-model",
+        "provider": {"scripted": provider},
+    }
+    (config / "opencode.json").write_text(json.dumps(settings))
+    lend_plugin_package(config)
+    variables = {f"XDG_{kind.upper()}_HOME": str(base / kind) for kind in ("config", "data", "cache", "state")}
+    off = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
+    return variables | {f"OPENCODE_DISABLE_{name}": "1" for name in off}
+
+
+def lend_plugin_package(folder: Path) -> None:
+    """Put the package that OpenCode's plugins import into a folder of its settings, as OpenCode would from npm."""
+    package = program("@opencode-ai/plugin").parent
+    wanted = {"dependencies": {"@opencode-ai/plugin": VERSIONS["@opencode-ai/plugin"]}}
+    (folder / "package.json").write_text(json.dumps(wanted))
+    if not (folder / "node_modules").exists():
+        (folder / "node_modules").symlink_to(package.parent.parent)
+
+
+def gemini_environment(world: World, port: int) -> dict[str, str]:
+    """The same for Gemini CLI, whose settings lie in the home folder."""
+    settings = Path(world.env["HOME"]) / ".gemini" / "settings.json"
+    settings.parent.mkdir(exist_ok=True)
+    off = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "general": {"enableAutoUpdate": False},
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+    }
+    settings.write_text(json.dumps(off))
+    return {
+        "GEMINI_API_KEY": KEY,
+        "GEMINI_CLI_NO_RELAUNCH": "true",
+        "GOOGLE_GEMINI_BASE_URL": f"http://127.0.0.1:{port}",
+    }
