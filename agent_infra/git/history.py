@@ -293,6 +293,9 @@ def open_history(cwd: Path, *, environment: Mapping[str, str]) -> Iterator[Histo
     """
     asked = ("rev-parse", "--path-format=absolute", "--show-object-format", "--git-dir", "--git-common-dir")
     done = git_process(*asked, cwd=cwd) if cwd.is_dir() else Completed(128, b"", b"no such folder")
+    if done.code and "GIT_QUARANTINE_PATH" in environment and environment.get("GIT_DIR"):
+        # a server may forbid to find bare repositories (safe.bareRepository); the hook of a push was told where it is
+        done = git_process(*asked, cwd=cwd, env={"GIT_DIR": environment["GIT_DIR"]})
     lines = os.fsdecode(done.stdout).removesuffix("\n").split("\n")
     if done.code or len(lines) != 3:
         raise RefusedError(ErrorCode.REPO_ROOT_NOT_FOUND, f"{cwd} is not in a git repository ({done.words})")
