@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -149,7 +150,9 @@ def test_the_workflow_passes_what_was_earned(served: World, pushed: bool) -> Non
 def test_the_workflow_fails_without_the_evidence(served: World) -> None:
     """Not found is never fine; what brings it is said."""
     answer = workflow(served)
-    assert (answer.code, "VERIFY_EVIDENCE_MISSING" in answer.out + answer.err) == (2, True)
+    assert answer.code == 2
+    assert "VERIFY_EVIDENCE_MISSING" in answer.out
+    assert "`agent-infra evidence push`" in answer.out
 
 
 def test_the_workflow_fails_in_a_clone_that_was_cut(served: World) -> None:
@@ -176,14 +179,18 @@ def test_a_change_can_not_weaken_the_rules_of_the_workflow(served: World, pushed
 
 
 def test_the_evidence_of_a_fork_is_found_on_the_fork(served: World) -> None:
-    """Also where the fork has older evidence of another task than the repository."""
+    """Also where it has older evidence of another task than the repository; what is rewritten there is refused."""
     served.git("init", "-q", "--bare", str(served.root.parent / "fork.git"))
     other = REF.replace(TASK, OTHER)
     push(served, f"{REF}:{REF}", f"{REF}~1:{other}", where="fork.git")
     push(served, f"{REF}:{other}")
-    answer = workflow(served, fork=str(served.root.parent / "fork.git"))
+    fork = str(served.root.parent / "fork.git")
+    answer = workflow(served, fork=fork)
     assert answer.code == 0, answer
-    assert served.git("rev-parse", other, cwd=served.root.parent / "clone").out == served.git("rev-parse", REF).out
+    push(served, f"+{retold(served, f'{REF}~1', invented)}:{REF}", where="fork.git")
+    push(served, f"{REF}:{REF}")
+    shutil.rmtree(served.root.parent / "clone")
+    assert "VERIFY_EVIDENCE_INVALID" in workflow(served, fork=fork).out
 
 
 def test_the_page_installs_a_version_that_there_is() -> None:

@@ -96,7 +96,8 @@ class Chronicles:
         if oid is None:
             message = (
                 f"there is no evidence of {task_id} here; fetch it: `agent-infra evidence fetch`, in CI "
-                "`git fetch origin 'refs/agent-infra/runs/*:refs/agent-infra/runs/*'`, or name it with --evidence"
+                "`git fetch origin 'refs/agent-infra/runs/*:refs/agent-infra/runs/*'`, or name it with --evidence; "
+                "it gets there from where the commit was made, by `agent-infra evidence push`"
             )
             raise RefusedError(ErrorCode.VERIFY_EVIDENCE_MISSING, message)
         files = self._files(oid)
