@@ -44,7 +44,7 @@ def init(
     planned = _planned(context, clients, choice)
     missing = (
         *install.plan(context, program=install.this_program()).changes,
-        *(change.says for change in planned.changes),
+        *planning.in_short([change.says for change in planned.changes]),
     )
     if check:
         say(*(f"missing: {line}" for line in missing) if missing else ("everything is in place",))

@@ -141,6 +141,7 @@ def test_nobody_changes_what_controls_it(world: World, change: tuple[str, str], 
         (".git/info/attributes", "info/attributes"),
         (".claude/settings.json", ".claude/settings.json"),
         (".agents/hooks/agent-infra", ".agents/hooks/agent-infra"),
+        (".claude/agents/agent-infra-lifecycle-reviewer.md", ".claude/agents/agent-infra-lifecycle-reviewer.md"),
     ],
 )
 def test_nobody_changes_the_files_that_control_it(world: World, path: str, named: str) -> None:

@@ -117,6 +117,19 @@ def test_changes_of_people_are_merged_with_those_of_the_release(world: World) ->
     assert tree(world.root) == before
 
 
+def test_uninstall_after_an_update_keeps_what_people_wrote(world: World) -> None:
+    """A merged file is kept and named; edits of the settings that came before the update stay."""
+    world.write(CODEX, json.dumps({**settings(world, CODEX), "note": "mine"}))
+    changed(world)
+    world.cli("init", "--yes", "--update")
+    answer = world.cli("uninstall")
+    assert f"kept {RULE}: it was changed" in answer.out
+    assert "Ask Ada" in (world.root / RULE).read_text()
+    assert settings(world) == {"hooks": {"SubagentStop": [{"hooks": [{"type": "command", "command": "say stop"}]}]}}
+    assert settings(world, CODEX) == {"note": "mine"}
+    assert not (world.root / SKILL).exists()
+
+
 def test_a_clone_finds_what_was_installed_in_the_history(world: World, tmp_path: Path) -> None:
     """Where another clone did the install, its commit tells what people changed since."""
     changed(world)

@@ -53,9 +53,9 @@ def _opencode(name: str, says: str, body: str) -> str:  # noqa: ARG001 - named b
 def _gemini_cli(name: str, says: str, body: str) -> str:
     tools = (
         "read_file",
-        "read_many_files",
+        "list_directory",
         "glob",
-        "search_file_content",
+        "grep_search",
         "write_file",
         "replace",
         "run_shell_command",

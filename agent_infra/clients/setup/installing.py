@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent_infra.clients.setup import wanted
-from agent_infra.clients.setup.planning import Change, Plan, guarded, read, text_of
+from agent_infra.clients.setup.planning import Change, Plan, guarded, in_short, read, text_of
 from agent_infra.clients.setup.record import MANIFEST, Record, RecordStore, Trace, digest, path_of
 from agent_infra.core import hook_settings, thread_setting
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
@@ -47,11 +47,8 @@ def install(context: Context, plan: Callable[[], Plan]) -> tuple[str, ...]:
                 remove_durably(path_of(context, change.path))
             else:
                 write_atomic(path_of(context, change.path), change.after, mode=change.mode)
-    return tuple(_said(change) for change in found.changes)
-
-
-def _said(change: Change) -> str:
-    return f"{'took' if change.after is None else 'wrote'} {change.says.removeprefix('file ')}"
+    lines = in_short([change.says for change in found.changes])
+    return tuple(line if line.startswith("took ") else f"wrote {line.removeprefix('file ')}" for line in lines)
 
 
 def refuse_while_pending(context: Context) -> None:
@@ -74,13 +71,31 @@ def _recorded(context: Context, store: RecordStore, found: Plan) -> Record:
     record = store.load()
     files = dict(record.files)
     for change in found.changes:
-        old = files.get(change.path)
-        if old and (change.before is None or _holds_ours(change.path, change.before)):
-            before = old.before
-        else:
-            before = None if change.before is None else store.keep(change.before)
-        files[change.path] = Trace(None if change.after is None else digest(change.after), before)
+        before = _before(store, change, files.get(change.path))
+        after = None if change.after is None else digest(change.after)
+        if before is None and after is not None:
+            # a merged file is not its installed text, so it is never removed: it holds people's work
+            after = found.manifest.files.get(change.path, after)
+        files[change.path] = Trace(after, before)
     return replace(record, files=files).with_folders(_missing_folders(context, found))
+
+
+def _before(store: RecordStore, change: Change, old: Trace | None) -> str | None:
+    """What is to lie at a path when everything is taken away again, as a digest of a text that is kept."""
+    if change.before is None:
+        return None
+    if old is None or not _holds_ours(change.path, change.before):
+        return store.keep(change.before)
+    if change.path not in _HOOKS or digest(change.before) == old.after:
+        return old.before
+    # people went on since our entries came: theirs is what was there before
+    earlier = store.text(old.before) if old.before else None
+    text = hook_settings.without_hooks(change.before.decode(), earlier.decode() if earlier is not None else None)
+    return None if earlier is None and _is_empty(text) else store.keep(text.encode())
+
+
+def _is_empty(text: str) -> bool:
+    return text.strip() in ("", "{}")
 
 
 def _holds_ours(path: str, data: bytes) -> bool:
@@ -120,7 +135,7 @@ def uninstall(context: Context) -> tuple[str, ...]:
             done.append(
                 "kept the files that .agents/installed.json lists: they came with the repository, not by init here"
             )
-    return tuple(done)
+    return in_short(done)
 
 
 def _undone(context: Context, store: RecordStore, path: str, trace: Trace) -> Iterator[str]:
@@ -154,7 +169,7 @@ def _emptied(context: Context, path: str, there: bytes, before: bytes | None) ->
     if after is None:
         yield f"kept {path}: {thread_setting.KEY} can't be told from what else is there"
         return
-    is_ours_alone = before is None and after.strip() in ("", "{}")
+    is_ours_alone = before is None and _is_empty(after)
     data = None if is_ours_alone else after.encode()
     yield from _written(context, path, data, f"removed {path}" if data is None else f"took our entries out of {path}")
 

@@ -16,6 +16,7 @@ from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 from agent_infra.services.context import Context
 from agent_infra.stores.atomic import read_regular
 
+_FEW = 2
 _Made = TypeVar("_Made")
 LIMIT = 4 << 20  # bytes of a settings file
 
@@ -76,6 +77,26 @@ def with_manifest(found: Plan, before: bytes | None) -> Plan:
         return found
     change = Change(MANIFEST, before, data, None, f"file {MANIFEST}")
     return replace(found, changes=(*found.changes, change))
+
+
+def in_short(lines: Sequence[str]) -> tuple[str, ...]:
+    """Lines about files for people: where several of a folder say the same, only the folder and their number."""
+    keys = [_kind_of(line) for line in lines]
+    counted = {key: keys.count(key) for key in keys if key}
+    said = (
+        line if key is None or counted[key] <= _FEW else f"{key[0]}{counted[key]} files in {key[1]}"
+        for line, key in zip(lines, keys, strict=True)
+    )
+    return tuple(dict.fromkeys(said))
+
+
+def _kind_of(line: str) -> tuple[str, str] | None:
+    """What a line says of a file, and the folder of that, two levels deep; `None` where it says more."""
+    verb, _, path = line.partition(" ")
+    parts = path.split("/")
+    if verb not in ("file", "removed") or " " in path or len(parts) <= _FEW or path.startswith("/"):
+        return None
+    return "" if verb == "file" else f"{verb} ", "/".join(parts[:2])
 
 
 def _with_whole(found: Plan, whole: Whole, there: bytes | None) -> Plan:

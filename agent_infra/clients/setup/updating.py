@@ -120,7 +120,7 @@ def _with_dropped(context: Context, found: _Update) -> _Update:
         known = found.plan.manifest
         known = replace(known, files={name: each for name, each in known.files.items() if name != path})
         if there is not None and digest(there) == installed:
-            found = found.change(Change(path, there, None, None, f"away {path}, which is no longer used"), known)
+            found = found.change(Change(path, there, None, None, f"took away {path}, which is no longer used"), known)
         else:
             kept = () if there is None else (f"kept {path}: it is no longer used, but you changed it",)
             found = replace(found, plan=replace(found.plan, manifest=known, kept=(*found.plan.kept, *kept)))
