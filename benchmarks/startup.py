@@ -202,6 +202,7 @@ def _steps(bench: Bench, free: Path, quiet: Path) -> list[Step]:
         verb("advance"),
         verb("pause", "--code", "MEASURED", "--message", "measured"),
         put_back("idle"),
+        *_hooks(bench, free),
         Step("shim of pre-commit, nothing guards", command((quiet / ".git/hooks/pre-commit",), quiet)),
         Step("shim of pre-commit, refused", _refused(bench)),
         *_commits(free, FREE, message),
@@ -212,6 +213,32 @@ def _steps(bench: Bench, free: Path, quiet: Path) -> list[Step]:
         Step(GUARDED, command(("git", *message), bench.folder)),
         put_back("idle"),
     ]
+
+
+def _hooks(bench: Bench, free: Path) -> list[Step]:
+    """Events of a client: such as are none of our business, and one that is answered from the run."""
+    session = {"session_id": "bench", "cwd": str(bench.folder), "tool_use_id": "bench"}
+    child = {"agent_id": "bench-child", "agent_type": _AGENT[str(Role.REVIEWER)]}
+    spawn = {"hook_event_name": "PreToolUse", "tool_name": "Agent", "tool_input": {"subagent_type": "Explore"}}
+    write = {"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_input": {"file_path": "x.py"}}
+    shell = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "pytest -q"}}
+    events = {
+        "hook: an unmanaged agent is asked for": session | spawn,
+        "hook: the main agent stops, no run here": session | {"hook_event_name": "Stop", "cwd": str(free)},
+        "hook: a managed child writes": session | child | write,
+        "hook: a managed child uses the shell": session | child | shell,
+        "hook: a prompt where a run goes on": session | {"hook_event_name": "UserPromptSubmit", "prompt": "go on"},
+    }
+    return [Step(name, _sent(bench, free, number, event)) for number, (name, event) in enumerate(events.items())]
+
+
+def _sent(bench: Bench, free: Path, number: int, event: dict[str, Any]) -> Callable[[], None]:
+    """The program with an event on its standard input."""
+    payload = bench.kept.parent / f"event-{number}.json"
+    payload.write_text(json.dumps(event), encoding="utf-8")
+    # a shell that becomes the program is the cheapest way to give it an input
+    line = f"exec '{_PROGRAM}' hook --client {_CLIENT} < '{payload}'"
+    return command(("sh", "-c", line), free)
 
 
 def _commits(folder: Path, label: str, message: tuple[str, ...]) -> list[Step]:

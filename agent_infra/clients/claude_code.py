@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
 ID = "claude-code"
 SPAWN_TOOLS = ("Agent", "Task")
-PATH_KEYS = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
 
 # event -> what it is, told of the main agent and of a child; an absent one is none of our business
 _MAIN = {

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 ID = "codex"
-PATCH_TOOL = "apply_patch"
 _RETURNS = ("wait_agent", "close_agent", "list_agents")
 
 _MAIN = {

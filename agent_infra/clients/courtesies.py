@@ -5,9 +5,7 @@ It stops honest agents early, with a reason. Whoever writes through a shell is c
 
 import json
 import os
-import re
 
-from agent_infra.clients import claude_code, codex
 from agent_infra.clients.places import Place
 from agent_infra.core import native
 from agent_infra.core.native import Answer, Event
@@ -16,27 +14,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_PATCHED = re.compile(r"(?m)^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)[ \t]*$")
-_SHELL = "Bash"
+_PATH_KEYS = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
+_PATCH, _SHELL = "apply_patch", "Bash"
+_PATCHED = r"(?m)^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)[ \t]*$"
 
-# what lets us be asked at all, from the root of a worktree
-_CONTROL = re.compile(
-    r"\.claude/settings(?:\.local)?\.json|\.codex/(?:hooks\.json|config\.toml)|\.agents/hooks/|"
-    r"\.(?:claude|codex)/agents/agent-infra-lifecycle-|\.git/(?:hooks/|config$|agent-infra/)"
+# what lets us be asked at all, from the root of a worktree; a folder ends with a slash
+_CONTROL = (
+    *(".claude/settings.json", ".claude/settings.local.json", ".codex/hooks.json", ".codex/config.toml"),
+    *(".agents/hooks/", ".claude/agents/agent-infra-lifecycle-", ".codex/agents/agent-infra-lifecycle-"),
+    *(".git/hooks/", ".git/config", ".git/agent-infra/"),
 )
+_WORDS = ("hookspath", "no-verify", "disableallhooks", "agent-infra uninstall", "git_config_", *_CONTROL)
 _WRITES = r"(?:>|\b(?:rm|mv|cp|ln|tee|dd|chmod|chown|install|truncate|touch|sed\s+(?:-\S+\s+)*-\S*i|unlink)\b)"
-_OFF_SWITCHES = tuple(
-    re.compile(pattern, re.IGNORECASE | re.DOTALL)
-    for pattern in (
-        r"\bgit\b[^\n;&|]*\bconfig\b(?![^\n;&|]*--get)[^\n;&|]*core\.hookspath[ \t]+[^\s;&|]",
-        r"\bgit\b[^\n;&|]*\bconfig\b[^\n;&|]*--unset[^\n;&|]*core\.hookspath",
-        r"core\.hookspath\s*=",
-        r"GIT_CONFIG_(?:COUNT|KEY_\d+)\s*=",
-        r"\bgit\b[^\n;&|]*--no-verify\b",
-        r"disableAllHooks",
-        r"\bagent-infra\s+uninstall\b",
-        rf"{_WRITES}[^\n;&|]*(?:{_CONTROL.pattern.replace('$', '')})",
-    )
+_OFF_SWITCHES = (
+    r"\bgit\b[^\n;&|]*\bconfig\b(?![^\n;&|]*--get)[^\n;&|]*core\.hookspath[ \t]+[^\s;&|]",
+    r"\bgit\b[^\n;&|]*\bconfig\b[^\n;&|]*--unset[^\n;&|]*core\.hookspath",
+    r"core\.hookspath\s*=",
+    r"GIT_CONFIG_(?:COUNT|KEY_\d+)\s*=",
+    r"\bgit\b[^\n;&|]*--no-verify\b",
+    r"disableAllHooks",
+    r"\bagent-infra\s+uninstall\b",
 )
 
 
@@ -44,9 +41,9 @@ def judge(event: Event, place: Place) -> Answer:
     """Whether a managed child's tool call may go ahead."""
     paths = written_paths(event)
     for path in paths:
-        if _CONTROL.search(_within(path, place)):
+        if _within(path, place).startswith(_CONTROL):
             return _refused(f"{path} decides whether agent-infra is asked; a step leaves it alone")
-    if event.tool == _SHELL and any(pattern.search(_command(event)) for pattern in _OFF_SWITCHES):
+    if event.tool == _SHELL and _switches_off(_command(event)):
         return _refused("this command would switch off or change what asks agent-infra; a step leaves that alone")
     return _judge_paths(event, place, paths) if paths else Answer()
 
@@ -69,12 +66,25 @@ def _judge_paths(event: Event, place: Place, paths: "list[str]") -> Answer:
 def written_paths(event: Event) -> "list[str]":
     """The files that a tool would write, absolute; none for a tool that writes none, as far as its input says."""
     named: list[str] = []
-    key = claude_code.PATH_KEYS.get(event.tool) if event.client == claude_code.ID else None
-    if key:
-        named = [native.words(event.tool_input.get(key))]
-    elif event.tool == codex.PATCH_TOOL:
-        named = _PATCHED.findall(_command(event))
+    if event.tool in _PATH_KEYS:
+        named = [native.words(event.tool_input.get(_PATH_KEYS[event.tool]))]
+    elif event.tool == _PATCH:
+        import re
+
+        named = re.findall(_PATCHED, _command(event))
     return [os.path.normpath(os.path.join(event.cwd, path)) for path in named if path]  # noqa: PTH118
+
+
+def _switches_off(command: str) -> bool:
+    """Whether a command would change what asks us; patterns are only made for one that holds a word of theirs."""
+    small = " ".join(command.lower().split())
+    if not any(word in small for word in _WORDS):
+        return False
+    import re
+
+    control = "|".join(re.escape(path) for path in _CONTROL)
+    patterns = (*_OFF_SWITCHES, rf"{_WRITES}[^\n;&|]*(?:{control})")
+    return any(re.search(pattern, command, re.IGNORECASE | re.DOTALL) for pattern in patterns)
 
 
 def _command(event: Event) -> str:

@@ -7,9 +7,7 @@ bookkeeping, which imports the rest.
 import os
 import sys
 
-from agent_infra.clients import payload, places, protocol
-from agent_infra.core import native
-from agent_infra.core.native import Answer, Event
+from agent_infra.clients import payload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,9 +15,17 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from agent_infra.clients.places import Place
+    from agent_infra.clients.protocol import Reply
+    from agent_infra.core.native import Answer, Event
+
 CLIENTS = ("claude-code", "codex")
 RECORD = "AGENT_INFRA_RECORD"
 HEADLESS = "AGENT_INFRA_HEADLESS"
+_SILENT: "Reply" = (0, "", "")
+_MANAGED = b"agent-infra-lifecycle-"
+_OF_SESSIONS = ("UserPromptSubmit", "Stop", "SessionStart", "SessionEnd")
+_WAITS = ("wait_agent", "close_agent", "list_agents")
 
 
 def client_of(argv: "list[str]") -> str | None:
@@ -51,7 +57,7 @@ def run(client: str) -> int:
     return code
 
 
-def answered(client: str, data: bytes, keep: "Callable[[ModuleType, Event], Answer] | None" = None) -> protocol.Reply:
+def answered(client: str, data: bytes, keep: "Callable[[ModuleType, Event], Answer] | None" = None) -> "Reply":
     """The answer to one payload.
 
     Args:
@@ -62,19 +68,42 @@ def answered(client: str, data: bytes, keep: "Callable[[ModuleType, Event], Answ
     """
     if client not in CLIENTS:
         known = ", ".join(CLIENTS)
-        return protocol.fault(f"client {client[:40]!r} has no hooks of ours; expected one of: {known}", "")
+        return _fault(f"client {client[:40]!r} has no hooks of ours; expected one of: {known}", "")
     try:
         found = payload.parse(data)
     except payload.PayloadError as error:
-        return protocol.fault(f"{error}; nothing was changed", error.event_name)
+        return _fault(f"{error}; nothing was changed", error.event_name)
+    if not _may_be_ours(found, data):
+        return _SILENT
+    # each of these imports is dearer than most events are worth
+    from agent_infra.clients import places
+
+    where = places.around(found["cwd"])
+    if not where:
+        return _SILENT
+    from agent_infra.clients import protocol
+
     adapter = adapter_of(client)
     event: Event | None = adapter.event_of(found)
     if event is None:
         return protocol.SILENT
-    where = places.around(event.cwd)
-    if not where:
-        return protocol.SILENT
-    return protocol.reply(_quick(event, where), event.name) if _is_quick(event) else _kept(adapter, event, keep)
+    quick = _quick(event, where[0])
+    return protocol.reply(quick, event.name) if quick else _kept(adapter, event, keep)
+
+
+def _may_be_ours(found: "dict[str, Any]", data: bytes) -> bool:
+    """Whether a payload can be about a run at all: it names our agents, or is an event of a main agent that we use."""
+    if _MANAGED in data:
+        return True
+    if found.get("agent_id"):
+        return False
+    return found["hook_event_name"] in _OF_SESSIONS or str(found.get("tool_name")).endswith(_WAITS)
+
+
+def _fault(message: str, event_name: str) -> "Reply":
+    from agent_infra.clients import protocol
+
+    return protocol.fault(message, event_name)
 
 
 def adapter_of(client: str) -> "ModuleType":
@@ -88,22 +117,24 @@ def adapter_of(client: str) -> "ModuleType":
     return claude_code
 
 
-def _is_quick(event: Event) -> bool:
-    return event.kind == native.TOOL_ASKED or (event.kind == native.SPAWN_ASKED and bool(event.child))
+def _quick(event: "Event", place: "Place") -> "Answer | None":
+    """The answer to what needs no look at the run; None for what does."""
+    from agent_infra.core import native
 
+    if event.kind == native.TOOL_ASKED:
+        from agent_infra.clients.courtesies import judge
 
-def _quick(event: Event, where: "list[places.Place]") -> Answer:
-    """What needs no look at the run."""
-    if event.kind == native.SPAWN_ASKED:
+        return judge(event, place)
+    if event.kind == native.SPAWN_ASKED and event.child:
         why = f"{event.agent_type} does a step of the task's run, and only the main agent starts it; do your own step"
-        return Answer(native.REFUSE, f"agent-infra: {why}.")
-    from agent_infra.clients.courtesies import judge
-
-    return judge(event, where[0])
+        return native.Answer(native.REFUSE, f"agent-infra: {why}.")
+    return None
 
 
-def _kept(adapter: "ModuleType", event: Event, keep: "Callable[[ModuleType, Event], Answer] | None") -> protocol.Reply:
+def _kept(adapter: "ModuleType", event: "Event", keep: "Callable[[ModuleType, Event], Answer] | None") -> "Reply":
     """The answer of the bookkeeping; a fault of ours denies a tool call and stops nothing else."""
+    from agent_infra.clients import protocol
+
     try:
         from agent_infra.clients import bookkeeping
 

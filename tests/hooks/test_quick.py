@@ -13,19 +13,7 @@ from agent_infra.core.lifecycle import NATIVE_AGENTS
 from tests.support.events import EXECUTOR, PAYLOADS, REVIEWER, Client, placed
 from tests.support.lifecycle import TASK, World
 
-HEAVY = {
-    "click",
-    "pydantic",
-    "pygit2",
-    "transitions",
-    "frontmatter",
-    "yaml",
-    "dataclasses",
-    "typing",
-    "pathlib",
-    "enum",
-}
-ALLOWED = {"enum"}  # `re` brings it, and the console script itself imports that
+HEAVY = {"click", "pydantic", "pygit2", "transitions", "frontmatter", "yaml", "dataclasses", "pathlib"}
 
 
 def imported(world: World, payload: dict[str, Any], client: str = "claude-code") -> set[str]:
