@@ -87,7 +87,7 @@ def answered(client: str, data: bytes, keep: "Callable[[ModuleType, Event], Answ
     event: Event | None = adapter.event_of(found)
     if event is None:
         return protocol.SILENT
-    quick = _quick(event, where[0])
+    quick = _quick(event, _of_worktree(where))
     return protocol.reply(quick, event.name) if quick else _kept(adapter, event, keep)
 
 
@@ -117,6 +117,11 @@ def adapter_of(client: str) -> "ModuleType":
     return claude_code
 
 
+def _of_worktree(where: "list[Place]") -> "Place":
+    """The innermost repository in which a session is noted or a step pending; a submodule has neither."""
+    return next((place for place in where if place.has_notes()), where[0])
+
+
 def _quick(event: "Event", place: "Place") -> "Answer | None":
     """The answer to what needs no look at the run; None for what does."""
     from agent_infra.core import native
@@ -128,6 +133,10 @@ def _quick(event: "Event", place: "Place") -> "Answer | None":
     if event.kind == native.SPAWN_ASKED and event.child:
         why = f"{event.agent_type} does a step of the task's run, and only the main agent starts it; do your own step"
         return native.Answer(native.REFUSE, f"agent-infra: {why}.")
+    if event.kind in native.OF_KNOWN_SESSIONS and not place.knows(event.session):
+        return native.Answer()
+    if event.kind == native.SESSION_STARTED and not place.has_notes():
+        return native.Answer()
     return None
 
 

@@ -23,6 +23,24 @@ class Place:
         """Where the pending step of this worktree is kept."""
         return f"{self.git_dir}/{_STATE}/active.json"
 
+    @property
+    def _notes(self) -> str:
+        return f"{self.git_dir}/{_STATE}/{SESSIONS}"
+
+    def has_notes(self) -> bool:
+        """Whether a session here has asked for a step."""
+        return os.path.exists(self._notes)  # noqa: PTH110
+
+    def knows(self, session: str) -> bool:
+        """Whether this session has."""
+        import json
+
+        try:
+            with open(self._notes, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+                return json.dumps(session) in file.read()
+        except OSError:
+            return False
+
 
 def around(folder: str) -> "list[Place]":
     """The repositories around `folder` in which something is ours, the innermost first."""

@@ -32,6 +32,9 @@ KINDS = (
     *(WAIT_RETURNED, PROMPT_SUBMITTED, SESSION_STOP, SESSION_STARTED, SESSION_ENDED, TOOL_ASKED),
 )
 
+# these matter only in a session whose main agent drives a run
+OF_KNOWN_SESSIONS = (WAIT_ASKED, WAIT_RETURNED, SESSION_STOP, SESSION_ENDED)
+
 # what an answer asks of the client
 PASS = "pass"  # noqa: S105 - no word to pass a gate with: nothing to say
 REFUSE = "refuse"
