@@ -74,7 +74,8 @@ def git_lfs() -> Manager:
     found = shutil.which("git-lfs")
     if found is None:
         pytest.skip("git-lfs is missing")
-    return Manager(Path(found).parent, {}, ("git", "lfs", "install", "--local"))
+    settings = {".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n"}
+    return Manager(Path(found).parent, settings, ("git", "lfs", "install", "--local"))
 
 
 @pytest.fixture(params=["husky", "lefthook", "pre_commit"])
