@@ -252,7 +252,7 @@ def set_up(source: Path, folder: Path) -> Clone:
         tell("Your git looks for hooks elsewhere (core.hooksPath), so this demo leaves your own settings aside.")
         clone.environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     quote(clone.program("init", "--yes").out)
-    clone.git("add", "--force", "--", ".agents/config.toml", ".agents/.gitignore")
+    clone.git("add", "--force", "--", ".agents", ":!.agents/workspace")
     if clone.git("diff", "--cached", "--name-only"):
         clone.git("commit", "--quiet", "-m", "Install agent-infra")
         tell("What it wrote is committed, as a team would.")
