@@ -21,9 +21,9 @@ def test_what_counts_is_shown(world: World) -> None:
     assert "run.max_steps = 9\n" in out
     assert "task.short_id_length = 2  # default\n" in out
     found = world.call("config", "show", "--json").json
-    assert (found["settings"]["run"], found["chosen"]) == ({"max_steps": 9}, ["run.max_steps"])
+    assert (found["settings"]["run"], found["chosen"]) == ({"max_steps": 9, "child_timeout": 3600.0}, ["run.max_steps"])
     assert world.call("config", "get", "run.max_steps").out == "9\n"
-    assert world.call("config", "get", "run").out == "max_steps = 9\n"
+    assert world.call("config", "get", "run").out == "max_steps = 9\nchild_timeout = 3600.0\n"
     assert json.loads(world.call("config", "get", "verify.require.paths", "--json").out) == ["**"]
 
 
