@@ -56,6 +56,8 @@ class ErrorCode(StrEnum):
 
     # clients that are programs
     CLIENT_NOT_FOUND = "CLIENT_NOT_FOUND"  # ours
+    CLIENT_VERSION_UNSUPPORTED = "CLIENT_VERSION_UNSUPPORTED"  # ours
+    CLIENT_NOT_LOGGED_IN = "CLIENT_NOT_LOGGED_IN"  # ours
 
     # one delegation
     DELEGATION_STATE_INVALID = "DELEGATION_STATE_INVALID"

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import click
 
+from agent_infra.cli.progress import Screen
 from agent_infra.cli.refs import task_argument
-from agent_infra.cli.render import emit, show, tell
+from agent_infra.cli.render import emit, show
 from agent_infra.runtime import drive
 from agent_infra.runtime.children import HeadlessClient
 from agent_infra.services.context import open_context
@@ -37,14 +38,21 @@ def run(
 ) -> int:
     """Drive TASK until its run ends or pauses; a line per step on stderr.
 
-    Each step is one fresh process; stopped in any way, the same command goes on.
+    Each step is one fresh process; stopped in any way, the same command goes on. It runs the project's programs, as
+    agents do: use it in repositories that you trust.
     """
-    if reviewer_model and reviewer_client is None:
-        reviewer_client = client
     doer = _client(client, model, script)
-    reviewer = _client(reviewer_client, reviewer_model or model, script) if reviewer_client else None
+    reviewer = None
+    if reviewer_client or reviewer_model:
+        is_same = reviewer_client in (None, client)  # a model's name means nothing to another client
+        wanted = reviewer_model or (model if is_same else "")
+        reviewer = _client(reviewer_client or client, wanted, script)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the child is ended, the run can go on
-    outcome = drive.drive(open_context(repo), task, doer, _line, reviewer=reviewer)
+    screen = Screen()
+    try:
+        outcome = drive.drive(open_context(repo), task, doer, screen, reviewer=reviewer)
+    finally:
+        screen.clear()
     (emit if as_json else show)(outcome)
     return outcome.exit_code
 
@@ -59,8 +67,3 @@ def _client(name: str, model: str, script: Path | None) -> HeadlessClient:
     from agent_infra.clients.scripted import ScriptedClient, load_script
 
     return ScriptedClient(load_script(script))
-
-
-def _line(progress: drive.Progress) -> None:
-    step = progress.step
-    tell(f"{step.stage} round {step.round}: {progress.what}" if step else progress.what)

@@ -10,7 +10,7 @@ import click
 from agent_infra.errors import ErrorCode, RefusedError
 from agent_infra.git.repo import Repo
 
-AGENT_VARIABLES = ("CLAUDECODE", "CODEX_THREAD_ID", "CODEX_SESSION_ID")
+AGENT_VARIABLES = ("CLAUDECODE", "CODEX_THREAD_ID", "CODEX_SESSION_ID", "AGENT_INFRA_HEADLESS")
 _LETTERS = "".join(set(string.ascii_lowercase + string.digits) - set("lo01"))
 
 

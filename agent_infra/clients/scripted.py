@@ -20,10 +20,9 @@ from pydantic_core import ErrorDetails
 
 import agent_infra
 from agent_infra.core.lifecycle import Step
-from agent_infra.core.receipts import Told
 from agent_infra.core.record import Record
 from agent_infra.errors import ErrorCode, RefusedError
-from agent_infra.runtime.children import Child, ChildOrder, start_process
+from agent_infra.runtime.children import Child, ChildOrder, ChildResult, start_process
 from agent_infra.runtime.engines import EngineChild, EngineOrder, start_engine
 
 SCRIPT_BYTES = 16 * 1024 * 1024
@@ -231,6 +230,7 @@ class ScriptedClient:
     """
 
     id = "scripted"
+    model = ""
 
     def __init__(
         self,
@@ -242,6 +242,13 @@ class ScriptedClient:
         self._script = script
         self._new_id = new_id
         self._program = program
+
+    def identity(self) -> str:
+        """A name of its own for each child."""
+        return self._new_id()
+
+    def ready(self, worktree: Path) -> None:
+        """A script is there, or it would not have been read."""
 
     def check(self, step: Step, attempt: int) -> None:
         """Raise unless the script says what to do.
@@ -272,9 +279,8 @@ class ScriptedClient:
         stdin = json.dumps(handed).encode()
         return start_process(argv, order, child_id=order.child_id or self._new_id(), stdin=stdin, extra=_import_path())
 
-    def told(self, log: Path) -> Told:  # noqa: ARG002 - the protocol's signature
-        """A script says nothing about itself."""
-        return Told()
+    def excuse(self, result: ChildResult) -> None:
+        """A script has none."""
 
 
 @dataclass(frozen=True)

@@ -339,7 +339,7 @@ RULES: Mapping[str, Rule] = {
     "abandon": Rule(
         _abandon,
         run=frozenset({"pause", "commitAuthorization", "status", "nextStage"}),
-        receipt=_ABORT,
+        receipt=_ABORT | _TOLD,
         memo=frozenset({"faulty", "control"}),
         closes=None,
     ),

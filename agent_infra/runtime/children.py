@@ -15,7 +15,11 @@ from typing import IO, Protocol
 
 from agent_infra.core.lifecycle import Step
 from agent_infra.core.receipts import Told
+from agent_infra.core.redaction import redact
+from agent_infra.errors import AgentInfraError
 from agent_infra.git.repo import clean_environment
+from agent_infra.runtime.voices import Deaf, Ears, Stream, Voice
+from agent_infra.stores.logs import StepLog
 
 TAIL_BYTES = 4_000  # of what a child said last
 GRACE_SECONDS = 2.0  # between asking a group to end and ending it
@@ -32,8 +36,10 @@ class ChildOrder:
         artifact_path: where the result is expected.
         brief: what an agent is told.
         attempt: 1-based; which try at this very step.
-        log: where its words go and stay; None for nowhere.
+        log: where its words are kept; None for nowhere.
         child_id: the identity that the receipt has for the child already; empty where the client is to choose one.
+        document: the task.md that the child edits.
+        aside: a folder of ours for what its client must be given as a file.
     """
 
     task_id: str
@@ -45,6 +51,8 @@ class ChildOrder:
     attempt: int = 1
     child_id: str = ""
     log: Path | None = None
+    document: Path | None = None
+    aside: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,12 @@ class Child(Protocol):
 
     @property
     def child_id(self) -> str:
-        """The identity that goes into the receipt; never used twice."""
+        """The identity that goes into the receipt, never used twice; empty until the client has said it."""
+        ...
+
+    @property
+    def doing(self) -> str:
+        """What it is at now, in a few words."""
         ...
 
     @property
@@ -81,6 +94,10 @@ class Child(Protocol):
         """End it and everything it started; no error if it has ended already."""
         ...
 
+    def told(self) -> Told:
+        """What it has said about itself so far."""
+        ...
+
 
 class HeadlessClient(Protocol):
     """A client that can do one step without a session around it."""
@@ -88,6 +105,19 @@ class HeadlessClient(Protocol):
     @property
     def id(self) -> str:
         """Its id in the registry."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The model that is asked for; empty for its own choice."""
+        ...
+
+    def identity(self) -> str:
+        """The identity of a child before it starts; empty where the client is to choose one."""
+        ...
+
+    def ready(self, worktree: Path) -> None:
+        """Raise if it can't work at all, before anything is begun."""
         ...
 
     def check(self, step: Step, attempt: int) -> None:
@@ -98,8 +128,8 @@ class HeadlessClient(Protocol):
         """Start a fresh child."""
         ...
 
-    def told(self, log: Path) -> Told:
-        """What it said about itself, by its log."""
+    def excuse(self, result: ChildResult) -> AgentInfraError | None:
+        """Why no child of it can work now, if a child's end says so: then no other is tried."""
         ...
 
 
@@ -115,12 +145,27 @@ class ProcessChild:
     process: subprocess.Popen[bytes]
     said: IO[bytes]
     grace: float = GRACE_SECONDS
+    voice: Voice | None = None
     _result: ChildResult | None = field(default=None, init=False)
 
     @property
     def pid(self) -> int:
         """Process id, which is the id of its group too."""
         return self.process.pid
+
+    @property
+    def doing(self) -> str:
+        """What it is at now, in a few words."""
+        return self.voice.ears.doing if self.voice else ""
+
+    def told(self) -> Told:
+        """What it has said about itself so far."""
+        return self.voice.ears.told() if self.voice else Told()
+
+    def _listen(self, *, last: bool = False) -> None:
+        if self.voice:
+            self.voice.listen(last=last)
+            self.child_id = self.child_id or self.voice.ears.session
 
     def wait(self, timeout: float | None = None) -> ChildResult:
         """How it ended; asked again, the same answer.
@@ -135,6 +180,7 @@ class ProcessChild:
             try:
                 self.process.wait(timeout)
             except subprocess.TimeoutExpired:
+                self._listen()
                 raise TimeoutError(f"child {self.child_id} is still running after {timeout} seconds") from None
             self._result = self._settle()
         return self._result
@@ -150,18 +196,30 @@ class ProcessChild:
 
     def _settle(self) -> ChildResult:
         _end_group(self.process, self.grace)
+        self._listen(last=True)
         with self.said:
             self.said.seek(max(0, self.said.seek(0, os.SEEK_END) - TAIL_BYTES))
             tail = self.said.read(TAIL_BYTES).decode(errors="replace")
-        return ChildResult(self.process.wait(), tail)
+        fault = ""
+        if self.voice:
+            self.voice.out.file.close()
+            fault = self.voice.ears.fault
+        return ChildResult(self.process.wait(), redact(f"{tail}\n{fault}" if fault else tail))
 
 
-def start_process(
-    argv: Sequence[str], order: ChildOrder, *, child_id: str, stdin: bytes, extra: Mapping[str, str] | None = None
+def start_process(  # noqa: PLR0913 - all that decides what a process is
+    argv: Sequence[str],
+    order: ChildOrder,
+    *,
+    child_id: str,
+    stdin: bytes,
+    extra: Mapping[str, str] | None = None,
+    ears: Ears | None = None,
 ) -> ProcessChild:
     """Start the program of a child in the worktree, in a session of its own, without a shell.
 
-    `stdin` reaches it as a file: neither side can block the other. Both its outputs are kept for the tail.
+    `stdin` reaches it as a file: neither side can block the other. What it says is kept in the order's log; `ears`
+    hear its standard output, of which then nothing is in the tail.
 
     Raises:
         OSError: the program or the worktree is not there.
@@ -169,7 +227,8 @@ def start_process(
     Side effects:
         Starts a process; the caller waits for it or stops it.
     """
-    said = _words_file(order.log)
+    said = tempfile.TemporaryFile()  # noqa: SIM115 - the child's whole life long; closed when it has ended
+    out = tempfile.TemporaryFile() if ears else said  # noqa: SIM115 - same
     try:
         with tempfile.TemporaryFile() as given:
             given.write(stdin)
@@ -177,24 +236,20 @@ def start_process(
             process = subprocess.Popen(
                 argv,
                 stdin=given,
-                stdout=said,
+                stdout=out,
                 stderr=said,
                 cwd=order.worktree,
-                env=child_environment(os.environ, order.task_id) | dict(extra or {}),
+                # some programs trust this variable more than the folder that they are started in
+                env=child_environment(os.environ, order.task_id) | {"PWD": str(order.worktree)} | dict(extra or {}),
                 start_new_session=True,
             )
     except BaseException:
+        out.close()
         said.close()
         raise
-    return ProcessChild(child_id, process, said)
-
-
-def _words_file(log: Path | None) -> IO[bytes]:
-    """Where a child's words go for its whole life; closed when it has ended."""
-    if log is None:
-        return tempfile.TemporaryFile()
-    log.parent.mkdir(parents=True, exist_ok=True)
-    return log.open("w+b")
+    log = StepLog(order.log) if order.log else None
+    voice = Voice(Stream(out), Stream(said) if ears else None, ears or Deaf(), log)
+    return ProcessChild(child_id, process, said, voice=voice)
 
 
 def start_time(pid: int) -> str | None:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_infra.core.clients import client as token_of
-from agent_infra.core.lifecycle import NATIVE_AGENTS, Role, Stage, Step
-from agent_infra.core.receipts import Activation, Origin, Receipt
+from agent_infra.core.driving import agent_of
+from agent_infra.core.lifecycle import Role, Stage, Step
+from agent_infra.core.receipts import Activation, Origin, Receipt, Told
 from agent_infra.core.run import RunStatus, State
 from agent_infra.errors import AgentInfraError, ErrorCode, RefusedError
 from agent_infra.runtime.children import Child, ChildOrder, ChildResult, HeadlessClient, end_orphan, start_time
@@ -29,14 +30,23 @@ from agent_infra.stores.runs import require
 from agent_infra.stores.workspace import TaskPlace
 
 _POLL = 0.2  # seconds between looks at a child, so that Ctrl-C is heard
+_INTRODUCTION = 30.0  # seconds in which a child that chooses its own name says it; later it gets one of ours
+_REASON = 2_000  # characters of the reason why a child's work does not count; it may repeat what a program said
+_NOTHING = Told()
+_OVERTIME = 124  # exit code of a child that was ended because it took too long
 
 
 @dataclass(frozen=True)
 class Progress:
-    """One thing that happened to a step, for a line on the screen."""
+    """One thing that happened to a step, for a line on the screen.
+
+    Attributes:
+        seconds: how long the child has been at work, where nothing but that has happened.
+    """
 
     step: Step | None
     what: str
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -67,12 +77,22 @@ class Driver:
         """
         lock = self.context.runs.folder / "drivers" / f"{self.place.task_id}.lock"
         with locked(lock, wait=0):
+            self._check_clients()
             outcome = self._begin()
             if outcome.status == RunStatus.RUNNING:  # what paused the run is for a person to look at and put back
                 self._reap_orphan()
             while outcome.status == RunStatus.RUNNING:
                 outcome = self._step()
         return outcome
+
+    def _check_clients(self) -> None:
+        """Nothing is begun for clients that can't work."""
+        state = self.context.load(self.place)
+        if state and state.run.status == RunStatus.COMPLETED and not state.run.ended:
+            return
+        for client in (self.client, self.reviewer):
+            if client:
+                client.ready(self.context.repo.worktree)
 
     def _begin(self) -> Outcome:
         outcome = orchestrate.begin(self.context, self.place.task_id, orchestrate.Beginning())
@@ -117,7 +137,8 @@ class Driver:
             return abandoning.give_up(self.context, self.place, route.next)
         client = self._client(route.next)
         client.check(route.next, attempt)
-        prepared = preparing.prepare(self.context, self.place.task_id, preparing.Order(client.id, headless=True))
+        wish = preparing.Order(client.id, headless=True, requested_model=client.model or None)
+        prepared = preparing.prepare(self.context, self.place.task_id, wish)
         if prepared.status != RunStatus.RUNNING or prepared.run is None or prepared.run.pending_delegation is None:
             return prepared
         return self._work(prepared.run.pending_delegation, attempt)
@@ -127,27 +148,45 @@ class Driver:
 
     def _work(self, receipt: Receipt, attempt: int) -> Outcome:
         """One child from start to the end of its step."""
-        step = receipt.step
-        order = self._order(step, attempt)
-        native = next(name for name, role in NATIVE_AGENTS.items() if role == step.role)
-        # on record before it starts: a quick child must not find its step still waiting for it
-        client = self._client(step)
-        started = Activation(client.id, native, order.child_id, f"driver:{receipt.run_id}", "fresh")
-        outcome = delegate.activate(self.context, self.place.task_id, started)
-        if outcome.status != RunStatus.RUNNING:
-            return outcome
+        step, client = receipt.step, self._client(receipt.step)
+        order = self._order(receipt, attempt)
+        if order.child_id:
+            # on record before it starts: a quick child must not find its step still waiting for it
+            outcome = self._activate(receipt, order.child_id)
+            if outcome.status != RunStatus.RUNNING:
+                return outcome
         given = outbox.open_outbox(self.context, self.place, receipt) if outbox.is_used(receipt) else {}
         child = client.start(order)
         try:
             known = {"pid": child.pid, "started": start_time(child.pid)}
             write_atomic(self._child_file, json.dumps(known).encode())
-            self.report(Progress(step, f"{step.role} at work"))
+            self.report(Progress(step, f"{step.role} at work ({client.id})"))
+            name = order.child_id or self._introduced(step, child)
+            if not order.child_id:
+                outcome = self._activate(receipt, name)
+                if outcome.status != RunStatus.RUNNING:
+                    return outcome
             result = self._ended(step, child)
         finally:
             child.stop()
         if result.exit_code == 0 and outbox.is_used(receipt):
             self._take_in(receipt, given)
-        return self._take(step, child, native, result)
+        return self._take(receipt, name, child, result)
+
+    def _activate(self, receipt: Receipt, child_id: str) -> Outcome:
+        started = Activation(receipt.client, agent_of(receipt.step), child_id, f"driver:{receipt.run_id}", "fresh")
+        return delegate.activate(self.context, self.place.task_id, started)
+
+    def _introduced(self, step: Step, child: Child) -> str:
+        """The name by which a child calls itself, or one of ours if it says none."""
+        deadline = time.monotonic() + min(_INTRODUCTION, self.timeout)
+        while not child.child_id and time.monotonic() < deadline:
+            try:
+                child.wait(_POLL)
+                break
+            except TimeoutError:
+                continue
+        return child.child_id or f"{self._client(step).id}:{self.context.new_id()}"
 
     def _take_in(self, receipt: Receipt, given: dict[str, str]) -> None:
         """Fetch what a sandboxed child could not put into its place, and commit for it; what is missing shows later."""
@@ -160,30 +199,36 @@ class Driver:
             self.report(Progress(receipt.step, f"what it handed in was not taken: {error.message} [{error.code}]"))
 
     def _ended(self, step: Step, child: Child) -> ChildResult:
-        deadline = time.monotonic() + self.timeout
+        began = time.monotonic()
         while True:
             with suppress(TimeoutError):
                 return child.wait(_POLL)
-            if time.monotonic() >= deadline:
-                self.report(Progress(step, f"no end after {self.timeout:g} seconds; it is ended"))
+            spent = time.monotonic() - began
+            self.report(Progress(step, child.doing, spent))
+            if spent >= self.timeout:
                 child.stop()
-                return ChildResult(124, f"ended after {self.timeout:g} seconds")
+                return ChildResult(_OVERTIME, f"no end after {self.timeout:g} seconds, so it was ended")
 
-    def _take(self, step: Step, child: Child, native: str, result: ChildResult) -> Outcome:
+    def _take(self, receipt: Receipt, name: str, child: Child, result: ChildResult) -> Outcome:
         """What a child left, or the end of its receipt."""
+        step, client = receipt.step, self._client(receipt.step)
+        said = child.told()
+        told = replace(said, evidence={**said.evidence, "exitCode": str(result.exit_code)})
         if result.exit_code == 0:
             try:
-                client = self._client(step)
-                told = client.told(self._log(step))
                 claim = delegate.Claim(token_of(client.id).token, told=told)
                 delegate.complete(self.context, self.place.task_id, claim)
             except RefusedError as error:
-                return self._abort(step, f"the result was not taken: {error.message} [{error.code}]")
-        stop = delegate.Stop(self._client(step).id, native, child.child_id, result.exit_code)
+                return self._abort(step, f"the result was not taken: {error.message} [{error.code}]", told=told)
+        stop = delegate.Stop(client.id, agent_of(step), name, result.exit_code)
         sealed = delegate.seal(self.context, self.place.task_id, stop)
         if sealed.exit_code:
             words = result.stderr_tail.strip().splitlines()
-            return self._abort(step, f"the child ended with {result.exit_code}: {words[-1] if words else 'no word'}")
+            why = f"the child ended with {result.exit_code}: {words[-1] if words else 'no word'}"
+            outcome = self._abort(step, why, told=told)
+            if excuse := client.excuse(result):
+                raise excuse
+            return outcome
         if sealed.status != RunStatus.RUNNING:
             return sealed
         advanced = orchestrate.advance(self.context, self.place.task_id)
@@ -194,26 +239,28 @@ class Driver:
         verdict = self._state().memo.verdicts.get(step.artifact)
         return f"done: {verdict}" if verdict else "done"
 
-    def _abort(self, step: Step, why: str, *, keep: bool = False) -> Outcome:
+    def _abort(self, step: Step, why: str, *, keep: bool = False, told: Told = _NOTHING) -> Outcome:
         self.report(Progress(step, why))
-        return abandoning.abandon(self.context, self.place.task_id, reason=why, keep=keep)
+        return abandoning.abandon(self.context, self.place.task_id, reason=why[:_REASON], keep=keep, told=told)
 
-    def _order(self, step: Step, attempt: int) -> ChildOrder:
+    def _order(self, receipt: Receipt, attempt: int) -> ChildOrder:
+        step, worktree = receipt.step, self.context.repo.worktree
+        folder = outbox.folder_of(worktree, self.place.task_id) if outbox.is_used(receipt) else self.place.folder
+        is_message = outbox.is_used(receipt) and step.stage == Stage.COMMIT
+        logs = self.context.runs.folder / "logs" / self.place.task_id / "steps"
         return ChildOrder(
             task_id=self.place.task_id,
             step=step,
-            worktree=self.context.repo.worktree,
+            worktree=worktree,
             task_dir=self.place.folder,
-            artifact_path=self.place.folder / step.artifact,
+            artifact_path=outbox.expected(receipt, worktree) if is_message else folder / step.artifact,
             brief=briefs.brief_text(self.context, self.place, self._state()),
             attempt=attempt,
-            child_id=f"{self._client(step).id}:{self.context.new_id()}",
-            log=self._log(step),
+            child_id=self._client(step).identity(),
+            log=logs / f"{step.stage}-r{step.round}-{receipt.id[:8]}.log",
+            document=folder / outbox.DOCUMENT,
+            aside=self.context.runs.folder / "drivers" / self.place.task_id,
         )
-
-    def _log(self, step: Step) -> Path:
-        """What the child of a step says; the newest try of it."""
-        return self.context.runs.folder / "logs" / self.place.task_id / "steps" / f"{step.stage}-r{step.round}.log"
 
     def _state(self) -> State:
         return require(self.context.load(self.place), self.place.task_id)

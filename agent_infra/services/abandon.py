@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent_infra.core.lifecycle import Stage, Step
-from agent_infra.core.receipts import ReceiptStatus
+from agent_infra.core.receipts import ReceiptStatus, Told, changes
 from agent_infra.core.run import RUN, CommitAuthorization, Pause, RunStatus, State
 from agent_infra.errors import ErrorCode, RefusedError
 from agent_infra.git import restore
@@ -16,15 +16,25 @@ from agent_infra.stores.runs import require
 from agent_infra.stores.workspace import TaskPlace
 
 ABORTS_IN_A_ROW = 3
+_NOTHING = Told()
 
 
-def abandon(context: Context, ref: str, *, reason: str, restored: bool = False, keep: bool = False) -> Outcome:
+def abandon(  # noqa: PLR0913 - what a person may want of it, and what a client said
+    context: Context,
+    ref: str,
+    *,
+    reason: str,
+    restored: bool = False,
+    keep: bool = False,
+    told: Told = _NOTHING,
+) -> Outcome:
     """End the pending receipt as aborted and make the run recoverable; nothing pending is no error.
 
     Args:
         restored: put back every product file that differs from the receipt's fingerprint before the step.
         keep: name the present state of the workspace in the receipt, so that nobody's work is lost with it;
             `restored` does so too.
+        told: what the client says of the child; its tokens were spent all the same.
 
     Raises:
         RefusedError: ORCHESTRATION_RUN_MISSING; ORCHESTRATION_WORKTREE_MISMATCH where files can't be put back.
@@ -44,6 +54,8 @@ def abandon(context: Context, ref: str, *, reason: str, restored: bool = False, 
         if not changed:
             return None
         event = records.with_abort(state, event, reason=reason, now=context.now())
+        if state.pending and event.receipt:
+            event = replace(event, receipt={**event.receipt, **changes(state.pending, told.added_to(state.pending))})
         return replace(event, receipt={**event.receipt, "afterFingerprint": kept}) if event.receipt and kept else event
 
     after, changed = context.change(place, decide)

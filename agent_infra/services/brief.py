@@ -64,7 +64,7 @@ def brief_text(context: Context, place: TaskPlace, state: State) -> str:
             notes=_notes(context, place, state, receipt),
             message_file=folder / outbox.MESSAGE_FILE if hands_in and step.stage is Stage.COMMIT else None,
             document=folder / outbox.DOCUMENT if hands_in else None,
-            is_watched=receipt.origin == Origin.HOOK,
+            is_watched=receipt.origin in (Origin.HOOK, Origin.DRIVER),
         )
     )
 

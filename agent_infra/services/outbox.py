@@ -20,11 +20,15 @@ FOLDER = ".agent-infra"
 MESSAGE_FILE = "commit.md"
 DOCUMENT = "task.md"
 _SANDBOXED = frozenset({"codex"})  # clients whose sandbox keeps .agents and .git read-only
+# clients whose children are known by name only when they are at work, or that write below their folder alone
+_LATE_OR_CONFINED = frozenset({"opencode", "gemini-cli"})
 
 
 def is_used(receipt: Receipt) -> bool:
     """Whether the child of this receipt hands in through the outbox."""
-    return receipt.client in _SANDBOXED and receipt.origin in (Origin.HOOK, Origin.DRIVER)
+    if receipt.origin == Origin.DRIVER:
+        return receipt.client in _SANDBOXED | _LATE_OR_CONFINED
+    return receipt.client in _SANDBOXED and receipt.origin == Origin.HOOK
 
 
 def folder_of(worktree: str | Path, task_id: str) -> Path:

@@ -123,7 +123,7 @@ def test_the_whole_lifecycle_with_a_rejected_review(world: World) -> None:
     assert lines[0] == "the run begins"
     assert "review-analysis round 1: done: changes-requested" in lines
     assert "review-analysis round 2: done: approved" in lines
-    assert lines.index("plan round 1: executor at work") < lines.index("plan round 1: done")
+    assert lines.index("plan round 1: executor at work (scripted)") < lines.index("plan round 1: done")
     assert drive(world, path).out.startswith(f"{TASK}: completed")  # nothing is left to do
 
 

@@ -1,159 +1,169 @@
 """`agent-infra run` with the real clients, one process a step, against a model of our own on this machine."""
 
-import shlex
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_infra.clients.programs import told_by
-from agent_infra.core.lifecycle import Flow
-from tests.support.lifecycle import PROGRAM, TASK, World, world_at
-from tests.support.model_server import Block, Call, Conversation, Say, serving
-from tests.support.real_clients import claude_code, codex
+from tests.support.headless import GEMINI_MODEL, Brain, at_work
+from tests.support.lifecycle import FIXED, PROGRAM, TASK, Answer, World, environment, fresh
 
-REVIEW = (
-    "# Review\\n\\n- **Review Input**:\\n  - `%s`\\n\\n## Review Summary\\n\\n- **Overall Verdict**: Approved\\n"
-    "- **Findings (AI-actionable)**: 0 blockers, 0 majors, 0 minors / **Manual validation**: 0\\n"
-)
+SHORT = ("orchestrate", "begin", TASK, "--flow", "streamlined")
 
 
 @pytest.fixture
-def world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> World:
-    """Hooks installed, a short run begun."""
-    world = world_at("installed", tmp_path_factory, monkeypatch)
+def world(tmp_path: Path) -> World:
+    """A repository with our hooks, for git and for Claude Code, committed, and a task."""
+    world = fresh(tmp_path / "repo")
+    world.env = environment(tmp_path)
+    world.cli("init", "--yes", "--client", "claude-code")
+    world.git("add", "-A")
+    world.git("commit", "-q", "-m", "install")
     world.make_task()
-    world.begin(flow=Flow.STREAMLINED)
     return world
 
 
-def command(heard: Conversation) -> str:
-    """What a good child does by its brief."""
-    path = heard.last(r"Write this one file: (\S+)")
-    if not path:
-        message = heard.last(r"message file: (\S+)") or heard.last(r"(\S+/commit\.md)")
-        if message:
-            return f"printf 'fix: sum\\n' > {shlex.quote(message)}"
-        return f"{PROGRAM} commit {TASK} -m 'fix: sum'"
-    if "/review-" in path:
-        judged = heard.last(r"- (\S+\.md) sha256:")
-        return f"printf '{REVIEW % Path(judged).name}' > {shlex.quote(path)}"
-    work = "printf 'def add(a, b):\\n    return a + b\\n' > src/app.py; " if path.endswith("code.md") else ""
-    return f"{work}printf '# Work\\n\\nDone.\\n' > {shlex.quote(path)}"
+def drive(world: World, *options: str, code: int = 0) -> Answer:
+    answer = world.cli("run", TASK, *options, check=False)
+    assert answer.code == code, (answer, *(log.read_text() for log in logs(world)[-1:]))
+    return answer
 
 
-def brain(heard: Conversation) -> list[Block]:
-    """One command, then the end."""
-    if heard.replies or not heard.last("(executor|reviewer) of one step"):
-        return [Say("done")]
-    return [Call("Bash", {"command": command(heard), "description": "do the step"})]
+def logs(world: World) -> list[Path]:
+    found = (world.root / ".git/agent-infra/logs" / TASK / "steps").glob("*.log")
+    return sorted(found, key=lambda path: path.stat().st_mtime)
 
 
-def brain_of_codex(heard: Conversation) -> list[Block]:
-    blocks = brain(heard)
-    return [Call("exec_command", {"cmd": one.input["command"]}) if isinstance(one, Call) else one for one in blocks]
-
-
-def on_path(world: World, name: str, program: str) -> dict[str, str]:
-    folder = world.root.parent / "bin"
-    folder.mkdir(exist_ok=True)
-    (folder / name).unlink(missing_ok=True)
-    (folder / name).symlink_to(program)
-    return {"PATH": f"{folder}:{world.env['PATH']}"}
-
-
-def check_done(world: World, answer: Any) -> None:
-    assert answer.code == 0, answer
-    assert answer.out.startswith(f"{TASK}: completed"), answer
+def finished(world: World, steps: int) -> list[dict[str, Any]]:
+    """The run is completed by so many children of their own, and its one commit verifies."""
+    receipts: list[dict[str, Any]] = world.view()["receipts"]
+    done = [receipt for receipt in receipts if receipt["status"] == "consumed"]
+    assert (world.view()["status"], len(done)) == ("completed", steps), receipts
     assert world.committed() == ["M src/app.py"]
+    assert world.trailers()["Agent-Infra-Task"] == TASK
     assert world.cli("verify", "HEAD~1..HEAD").code == 0
-    receipts = world.view()["receipts"]
-    assert all(receipt["origin"] == "driver" for receipt in receipts)
-    assert all(receipt["usage"]["outputTokens"] > 0 for receipt in receipts)
+    assert world.git("status", "--porcelain").out == ""
+    for receipt in done:
+        assert receipt["origin"] == "driver"
+        assert receipt["childId"] == receipt["evidence"]["session"], "the session is the child"
+        assert receipt["evidence"]["exitCode"] == "0"
+        assert receipt["usage"]["outputTokens"] > 0
+    assert len({receipt["childId"] for receipt in receipts}) == len(receipts)
+    return receipts
 
 
-def test_claude_code(world: World) -> None:
-    """A whole run, commit included; the session's id is the child's, and usage is on record."""
-    with serving(brain) as server:
-        argv, env = claude_code(world, server.port, "unused")
-        env |= on_path(world, "claude", argv[0])
-        answer = world.cli("run", TASK, "--client", "claude-code", check=False, env=env)
-    check_done(world, answer)
-    receipt = world.view()["receipts"][0]
-    assert receipt["childId"].endswith(receipt["evidence"]["session"])
+def all_told(server: Any) -> str:
+    return "\n".join(text for heard in server.heard for text in heard.told)
 
 
-def test_codex(world: World) -> None:
-    """The same in its workspace-write sandbox, handing in through the outbox."""
-    with serving(brain_of_codex) as server:
-        argv, env = codex(world, server.port, "unused", model="gpt-5.1-codex")
-        env |= on_path(world, "codex", argv[0])
-        answer = world.cli("run", TASK, "--client", "codex", check=False, env=env)
-    check_done(world, answer)
-
-
-def test_one_codes_and_another_reviews(world: World) -> None:
-    """Executor and reviewer may be different clients."""
-    with serving(brain) as first, serving(brain_of_codex) as second:
-        argv, env = claude_code(world, first.port, "unused")
-        env |= on_path(world, "claude", argv[0])
-        argv, more = codex(world, second.port, "unused", model="gpt-5.1-codex")
-        env |= more | on_path(world, "codex", argv[0])
-        answer = world.cli("run", TASK, "--client", "claude-code", "--reviewer-client", "codex", check=False, env=env)
-    check_done(world, answer)
-    clients = {receipt["stage"]: receipt["client"] for receipt in world.view()["receipts"]}
-    assert (clients["code"], clients["review-code"]) == ("claude-code", "codex")
-
-
-def test_a_program_that_is_not_there(world: World) -> None:
-    """Said before anything is prepared."""
-    nowhere = {"PATH": f"{PROGRAM.parent}:/usr/bin:/bin"}
-    answer = world.cli("run", TASK, "--client", "gemini-cli", check=False, env=nowhere)
-    assert (answer.code, "CLIENT_NOT_FOUND" in answer.err) == (1, True)
-    assert world.view()["pendingDelegation"] is None
+def test_claude_code_does_a_whole_task(world: World) -> None:
+    """All seven steps, though the project has our session hooks; git and the reviewer's tools refuse what is wrong."""
+    brain = Brain("claude-code")
+    early = "echo '#' >> README.md; git commit -qam early && echo MADE-IT; git checkout -q README.md"
+    brain.extra = {
+        "code": [brain.shell(early)],
+        "review-code": [brain.write(str(world.root / "by-tool.py"), "x = 1\n")],
+    }
+    with at_work(world, brain) as [server]:
+        answer = drive(world, "--client", "claude-code", "--model", "claude-opus-5-5")
+    receipts = finished(world, 7)
+    assert "COMMIT_UNAUTHORIZED" in all_told(server)
+    assert "MADE-IT\n" not in all_told(server)
+    assert not (world.root / "by-tool.py").exists()
+    assert {receipt["requestedModel"] for receipt in receipts} == {"claude-opus-5-5"}
+    assert {receipt["evidence"]["model"] for receipt in receipts} == {"claude-opus-5-5"}
+    assert all(receipt["usage"]["costUsd"] > 0 for receipt in receipts)
+    assert "agent-infra: the next step" not in all_told(server), "hooks for sessions are silent here"
+    lines = answer.err.splitlines()
+    assert lines.index("plan round 1: executor at work (claude-code)") < lines.index("plan round 1: done")
+    assert "\r" not in answer.err, "plain lines where nobody looks"
+    assert len(logs(world)) == 7
+    assert logs(world)[0].stat().st_mode & 0o077 == 0
+    used = world.cli("usage", TASK, "--json").json
+    assert used["clients"]["claude-code"]["steps"] == 7
+    assert used["total"]["costUsd"] > 0
 
 
 @pytest.mark.parametrize(
-    ("client", "log", "usage", "evidence"),
+    ("client", "model"),
     [
-        pytest.param(
-            "claude-code",
-            b'warning: x\n{"type":"result","session_id":"s-1","total_cost_usd":0.25,"usage":{"input_tokens":3,'
-            b'"output_tokens":4,"cache_read_input_tokens":5},"modelUsage":{"m-1":{}}}\n',
-            {"inputTokens": 3, "outputTokens": 4, "cacheReadTokens": 5, "costUsd": 0.25},
-            {"session": "s-1", "model": "m-1"},
-            id="claude-code",
-        ),
-        pytest.param(
-            "codex",
-            b'{"type":"thread.started","thread_id":"t-1"}\n'
-            b'{"type":"turn.completed","usage":{"input_tokens":3,"cached_input_tokens":1,"output_tokens":2}}\n'
-            b'{"type":"turn.completed","usage":{"input_tokens":4,"output_tokens":2}}\n',
-            {"inputTokens": 7, "outputTokens": 4, "cacheReadTokens": 1},
-            {"session": "t-1"},
-            id="codex",
-        ),
-        pytest.param(
-            "gemini-cli",
-            b'{\n  "response": "x",\n  "stats": {"models": {"g-1": {"tokens": {"prompt": 8, "candidates": 2}}}}\n}\n',
-            {"inputTokens": 8, "outputTokens": 2},
-            {"model": "g-1"},
-            id="gemini-cli",
-        ),
-        pytest.param(
-            "opencode",
-            b'{"type":"step_finish","sessionID":"ses_1","part":{"cost":0.5,"tokens":{"input":3,"output":2}}}\n',
-            {"inputTokens": 3, "outputTokens": 2, "costUsd": 0.5},
-            {"session": "ses_1"},
-            id="opencode",
-        ),
-        pytest.param("codex", b"not json at all {", {}, {}, id="nothing that can be read"),
-        pytest.param("claude-code", b'{"type":"result","usage":[1],"session_id":7}', {}, {}, id="other shapes"),
+        pytest.param("codex", "", id="codex"),
+        pytest.param("opencode", "scripted/scripted-model", id="opencode"),
+        pytest.param("gemini-cli", GEMINI_MODEL, id="gemini-cli"),
     ],
 )
-def test_what_the_programs_say_of_themselves(
-    client: str, log: bytes, usage: dict[str, Any], evidence: dict[str, str]
-) -> None:
-    """Tokens, cost, session and model, where they say them; nothing else is kept."""
-    told = told_by(client, log)
-    assert (told.usage, told.evidence) == (usage, evidence)
+def test_each_other_client_does_a_task(world: World, client: str, model: str) -> None:
+    """The short flow, commit included; Codex in its sandbox; a reviewer that writes code by a tool is refused."""
+    world.cli(*SHORT)
+    brain = Brain(client)
+    if client != "codex":
+        brain.extra = {"review-code": [brain.write(str(world.root / "by-tool.py"), "x = 1\n")]}
+    with at_work(world, brain):
+        drive(world, "--client", client, *(["--model", model] if model else []))
+    receipts = finished(world, 4)
+    assert not (world.root / "by-tool.py").exists()
+    assert (receipts[0]["evidence"].get("model") or receipts[0]["requestedModel"]) == (model or "gpt-5.1-codex")
+
+
+def test_one_codes_and_another_reviews(world: World) -> None:
+    """Codex works, Claude Code reviews, each asked for a model of its own."""
+    world.cli(*SHORT)
+    with at_work(world, Brain("codex"), Brain("claude-code")):
+        drive(world, "--client", "codex", "--reviewer-client", "claude-code", "--reviewer-model", "claude-opus-5-5")
+    receipts = finished(world, 4)
+    assert [(receipt["client"], receipt["requestedModel"]) for receipt in receipts] == [
+        ("codex", None),
+        ("codex", None),
+        ("claude-code", "claude-opus-5-5"),
+        ("codex", None),
+    ]
+
+
+def test_whatever_is_killed_the_next_run_goes_on(world: World) -> None:
+    """The client in its first step, the driver in its second, Ctrl-C in its third: nobody has to mend anything."""
+    world.cli(*SHORT)
+    argv = [str(PROGRAM), "run", TASK, "--client", "claude-code"]
+    brain, drivers = Brain("claude-code"), list[subprocess.Popen[bytes]]()
+    ends: dict[str, Callable[[], None]] = {
+        "analysis": lambda: os.kill(child_of(world), signal.SIGKILL),
+        "code": lambda: os.kill(drivers[-1].pid, signal.SIGKILL),
+        "review-code": lambda: os.killpg(drivers[-1].pid, signal.SIGINT),
+    }
+
+    def end(stage: str) -> None:
+        if stage in ends:
+            ends.pop(stage)()
+
+    brain.watch = end
+    with at_work(world, brain):
+        codes = []
+        for _ in range(3):
+            said = subprocess.DEVNULL
+            drivers.append(
+                subprocess.Popen(argv, cwd=world.root, env=world.env, stdout=said, stderr=said, process_group=0)
+            )
+            codes.append(drivers[-1].wait(timeout=120))
+    assert codes == [-signal.SIGKILL, 130, 0]
+    receipts = finished(world, 4)
+    assert [(receipt["stage"], receipt["status"]) for receipt in receipts] == [
+        ("analysis", "aborted"),
+        ("analysis", "consumed"),
+        ("code", "aborted"),
+        ("code", "consumed"),
+        ("review-code", "aborted"),
+        ("review-code", "consumed"),
+        ("commit", "consumed"),
+    ]
+    assert "ended with -9" in receipts[0]["abortReason"]
+    assert (world.root / "src/app.py").read_text() == FIXED
+
+
+def child_of(world: World) -> int:
+    """The process of the child that is at work."""
+    known = json.loads((world.root / ".git/agent-infra/drivers" / f"{TASK}.child").read_text())
+    return int(known["pid"])
