@@ -10,23 +10,25 @@ import json
 import sys
 import tempfile
 import time
+import zlib
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pygit2
 from repositories import generate, git
 from timing import Row, Step, command, measure, rows
 
 from agent_infra.cli.app import run as call
 from agent_infra.core.lifecycle import NATIVE_AGENTS
 from agent_infra.core.run import fold
+from agent_infra.git.history import open_history
 from agent_infra.stores.journal import GENESIS, parse_chain
 from agent_infra.stores.runs import render_view
 
 SIZES = (100, 1_000, 10_000)
 _PROGRAM = Path(sys.executable).with_name("agent-infra")
 _AGENT = {str(role): name for name, role in NATIVE_AGENTS.items()}
+_KINDS = {"commit": 1, "tree": 2, "blob": 3}
 _REVIEW = """# Code Review
 
 - **Review Input**:
@@ -78,83 +80,75 @@ class History:
         (folder / "first.txt").write_text("first\n", encoding="utf-8")
         while self._verb("route")["next"]:
             self._step()
-        self.repo = pygit2.Repository(str(folder))
-        listed = git(folder, "ls-tree", "-r", "--name-only", f"refs/agent-infra/runs/{self.task}").splitlines()
-        self.files = {name: self._show(name) for name in listed}
+        with open_history(folder, environment={}) as history:
+            chain = git(folder, "rev-list", "--reverse", f"refs/agent-infra/runs/{self.task}").split()
+            self.told = [history.files(oid, lambda _name: True) for oid in chain]
+            self.head = str(history.resolve("HEAD"))
+            self.root = history.tree(f"{self.head}^{{tree}}")
         message = git(folder, "log", "-1", "--format=%B")
         self.trailers = dict(line.split(": ", 1) for line in message.splitlines() if line.startswith("Agent-Infra-"))
-        heads = parse_chain(self.files["journal.jsonl"]).heads
+        heads = parse_chain(self.journal).heads
         self.anchor = heads.index(self.trailers["Agent-Infra-Receipt"]) + 1
-        self.refs: list[str] = []
+
+    @property
+    def journal(self) -> bytes:
+        """Of the real run."""
+        return self.told[-1]["journal.jsonl"]
 
     def grow(self, commits: int) -> None:
-        """Add commits, each with evidence."""
-        head = str(self.repo.head.target)
-        blob = str(self.repo.create_blob(b""))
+        """Add commits, each with evidence, and pack all as a server does."""
+        pack, work = Pack(), Folder()
+        refs = []
+        head = self.head
+        blob = pack.add("blob", b"")
         for number in range(commits):
-            head = self._one(number, head, blob)
-        git(self.folder, "update-ref", "--stdin", stdin="".join(self.refs).encode())
+            name = f"work/{number // 1000:03d}/{number % 1000 // 32:02d}/{number % 1000:03d}.txt"
+            work.put(name.split("/")[1:], blob)
+            tree = pack.add("tree", _tree({**self.root, b"work": ("40000", work.write(pack))}))
+            task = f"TASK-2027{number // 1_000_000 % 10_000:04d}-{number:06d}"
+            head, evidence = self._one(pack, (task, name, blob), tree, head)
+            refs.append(f"create refs/agent-infra/runs/{task} {evidence}\n")
+        git(self.folder, "index-pack", "--stdin", stdin=pack.closed())
+        git(self.folder, "update-ref", "--stdin", stdin="".join(refs).encode())
         git(self.folder, "update-ref", "refs/heads/main", head)
-        git(self.folder, "repack", "-q", "-a", "-d")
         git(self.folder, "pack-refs", "--all")
+        git(self.folder, "repack", "-q", "-a", "-d", "-f")
 
-    def _one(self, number: int, head: str, blob: str) -> str:
-        task = f"TASK-2027{number // 1_000_000 % 10_000:04d}-{number:06d}"
-        name = f"work/{number // 1000:03d}/{number % 1000 // 32:02d}/{number % 1000:03d}.txt"
-        tree = self._with(str(self.repo[head].tree.id), name.split("/"), blob)
-        lines = [
-            json.loads(line) for line in self.files["journal.jsonl"].decode().replace(self.task, task).splitlines()
-        ]
+    def _one(self, pack: "Pack", change: tuple[str, str, str], tree: str, head: str) -> tuple[str, str]:
+        """One more commit of a task that changed one file; its id and that of its evidence."""
+        task, name, blob = change
+        lines = [json.loads(line) for line in self.journal.decode().replace(self.task, task).splitlines()]
         for line in lines:
-            receipt = line.get("receipt", {})
+            receipt, leave = line.get("receipt", {}), line.get("run", {}).get("commitAuthorization")
             if receipt.get("inputChanges"):
                 receipt["inputChanges"] = [{"path": name, "mode": "100644", "oid": blob}]
             if receipt.get("stage") == "commit":
                 receipt["headBefore"] = head
-            leave = line.get("run", {}).get("commitAuthorization")
             if leave and leave.get("tree"):
                 leave |= {"head": head, "tree": tree}
         anchor = parse_chain(_chained(lines)).heads[self.anchor - 1]
         trailers = self.trailers | {"Agent-Infra-Task": task, "Agent-Infra-Receipt": anchor}
-        message = f"work {number}\n\n" + "".join(f"{key}: {value}\n" for key, value in trailers.items())
-        commit = self._commit(tree, [head], message)
+        words = f"{task}\n\n" + "".join(f"{key}: {value}\n" for key, value in trailers.items())
+        commit = pack.add("commit", _commit(tree, head, words))
         for line in lines[self.anchor :]:
-            leave = line.get("run", {}).get("commitAuthorization")
+            receipt, leave = line.get("receipt", {}), line.get("run", {}).get("commitAuthorization")
             if leave and leave.get("commit"):
                 leave["commit"] = commit
-            receipt = line.get("receipt", {})
-            for key in ("artifactDigest", "headAfter"):
-                if receipt.get(key):
-                    receipt[key] = commit
-        self._keep(task, _chained(lines))
-        return commit
+            receipt |= {key: commit for key in ("artifactDigest", "headAfter") if receipt.get(key)}
+        return commit, self._keep(pack, task, _chained(lines))
 
-    def _keep(self, task: str, journal: bytes) -> None:
-        """The evidence of one more task."""
+    def _keep(self, pack: "Pack", task: str, journal: bytes) -> str:
+        """The evidence of one task, one commit for each finished step; the newest one's id."""
         chain = parse_chain(journal)
-        view = render_view(fold(chain.events, task_id=task, head=chain.head).run)
-        files = {name: data.replace(self.task.encode(), task.encode()) for name, data in self.files.items()}
-        builder = self.repo.TreeBuilder()
-        for name, data in (files | {"journal.jsonl": journal, "orchestration.json": view}).items():
-            builder.insert(name, self.repo.create_blob(data), pygit2.enums.FileMode.BLOB)
-        commit = self._commit(str(builder.write()), [], "evidence")
-        self.refs.append(f"create refs/agent-infra/runs/{task} {commit}\n")
-
-    def _with(self, tree: str, path: list[str], blob: str) -> str:
-        """A tree with one more file."""
-        builder = self.repo.TreeBuilder(self.repo[tree]) if tree else self.repo.TreeBuilder()
-        first, *rest = path
-        if not rest:
-            builder.insert(first, blob, pygit2.enums.FileMode.BLOB)
-        else:
-            below = builder.get(first)
-            inner = self._with(str(below.id) if below else "", rest, blob)
-            builder.insert(first, inner, pygit2.enums.FileMode.TREE)
-        return str(builder.write())
-
-    def _commit(self, tree: str, parents: list[str], message: str) -> str:
-        who = pygit2.Signature("Bench", "bench@example.com", 1767225600, 0)
-        return str(self.repo.create_commit(None, who, who, message, tree, parents))
+        newest = ""
+        for files in self.told:
+            count = files["journal.jsonl"].count(b"\n")
+            view = render_view(fold(chain.events[:count], task_id=task, head=chain.heads[count - 1]).run)
+            now = {name: data.replace(self.task.encode(), task.encode()) for name, data in files.items()}
+            now |= {"journal.jsonl": b"".join(journal.splitlines(keepends=True)[:count]), "orchestration.json": view}
+            entries = {name.encode(): ("100644", pack.add("blob", data)) for name, data in now.items()}
+            newest = pack.add("commit", _commit(pack.add("tree", _tree(entries)), newest, "evidence\n"))
+        return newest
 
     def _step(self) -> None:
         answer = self._verb("prepare", "--client", "claude-code")
@@ -169,10 +163,6 @@ class History:
         self._verb("complete", "--agent", "claude")
         self._verb("seal", *native)
         self._verb("advance")
-
-    def _show(self, name: str) -> bytes:
-        tree = self.repo.revparse_single(f"refs/agent-infra/runs/{self.task}^{{tree}}")
-        return bytes(tree[name].data)
 
     def _verb(self, name: str, *args: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self._call("orchestrate", name, "1", *args))
@@ -196,3 +186,75 @@ def _chained(lines: list[dict[str, Any]]) -> bytes:
         head = hashlib.sha256(data).hexdigest()
         parts.append(data + b"\n")
     return b"".join(parts)
+
+
+class Folder:
+    """A folder of product files that grows by one file at a time."""
+
+    def __init__(self) -> None:
+        self._below: dict[str, Folder | str] = {}
+        self._oid = ""
+
+    def put(self, path: list[str], blob: str) -> None:
+        """One more file."""
+        self._oid = ""
+        first, *rest = path
+        if not rest:
+            self._below[first] = blob
+            return
+        below = self._below.setdefault(first, Folder())
+        if isinstance(below, Folder):
+            below.put(rest, blob)
+
+    def write(self, pack: "Pack") -> str:
+        """Its tree; folders that did not change are written already."""
+        if not self._oid:
+            self._oid = pack.add("tree", _tree({name.encode(): _entry(it, pack) for name, it in self._below.items()}))
+        return self._oid
+
+
+class Pack:
+    """Objects written as one pack: a loose file for each of half a million would take longer than all else."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._parts: list[bytes] = []
+
+    def add(self, kind: str, data: bytes) -> str:
+        """The id of an object."""
+        oid = hashlib.sha1(f"{kind} {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest()
+        if oid not in self._known:
+            self._known.add(oid)
+            self._parts.append(_head(_KINDS[kind], len(data)) + zlib.compress(data, 1))
+        return oid
+
+    def closed(self) -> bytes:
+        """The pack, whole."""
+        data = b"".join((b"PACK", (2).to_bytes(4), len(self._parts).to_bytes(4), *self._parts))
+        return data + hashlib.sha1(data, usedforsecurity=False).digest()
+
+
+def _head(kind: int, size: int) -> bytes:
+    """Kind and size of a packed object: four bits of the size, then seven in each byte."""
+    made = [kind << 4 | size & 15]
+    size >>= 4
+    while size:
+        made[-1] |= 128
+        made.append(size & 127)
+        size >>= 7
+    return bytes(made)
+
+
+def _entry(it: Folder | str, pack: Pack) -> tuple[str, str]:
+    return ("40000", it.write(pack)) if isinstance(it, Folder) else ("100644", it)
+
+
+def _tree(entries: dict[bytes, tuple[str, str]]) -> bytes:
+    order = sorted(entries.items(), key=lambda entry: entry[0] + (b"/" if entry[1][0] == "40000" else b""))
+    return b"".join(mode.encode() + b" " + name + b"\0" + bytes.fromhex(oid) for name, (mode, oid) in order)
+
+
+def _commit(tree: str, parent: str, message: str) -> bytes:
+    who = "Bench <bench@example.com> 1767225600 +0000"
+    above = f"parent {parent}\n" if parent else ""
+    return f"tree {tree}\n{above}author {who}\ncommitter {who}\n\n{message}".encode()

@@ -6,6 +6,7 @@ Who may change a row is decided with a run's journal (`changed_rows`, `unproven`
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from agent_infra.core.markdown import DocumentError, Line, find_sections, read_document, replace_lines
 from agent_infra.core.reviews import Counts
@@ -60,6 +61,7 @@ class GateResult:
     can_advance: bool
 
 
+@lru_cache(maxsize=2)  # one look at a task asks several times for the ledger of the same bytes
 def parse_ledger(data: bytes) -> Ledger:
     """Read the ledger of a task.md; a missing section and a section without a table have no rows.
 

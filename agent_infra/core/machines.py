@@ -66,10 +66,12 @@ class Table:
         self._machine = Machine(model=None, states=list(self.states), initial=self.states[0], auto_transitions=False)
         for arrow in self.arrows:
             self._machine.add_transition(arrow.trigger, str(arrow.source), str(arrow.dest))
+        # asked for every line of a journal that is told again
+        self._triggers = {state: frozenset(self._machine.get_triggers(state)) for state in self.states}
 
     def can(self, state: str, trigger: str) -> bool:
         """Whether an arrow exists; its guards are not asked."""
-        return trigger in self._machine.get_triggers(str(state))
+        return trigger in self._triggers.get(str(state), ())
 
     def follow(self, state: str, trigger: str, *args: Any) -> str:
         """The state that `trigger` leads to from `state`.
@@ -118,7 +120,13 @@ class Walk:
     def __init__(self, states: Iterable[str], paths: Iterable[Path]) -> None:
         self.states = tuple(str(state) for state in states)
         self.paths = tuple(paths)
-        self._machine = Machine(model=None, states=list(self.states), initial=self.states[0], auto_transitions=False)
+        self._machine = Machine(
+            model=None,
+            states=list(self.states),
+            initial=self.states[0],
+            auto_transitions=False,
+            ignore_invalid_triggers=True,  # no path leads on: that is where the walk rests
+        )
         for path in self.paths:
             self._machine.add_transition(
                 "walk", str(path.source), str(path.dest), conditions=list(path.conditions), unless=list(path.unless)
@@ -131,7 +139,7 @@ class Walk:
         try:
             # the graph has no cycles, so the number of states bounds the walk
             for _ in self.states:
-                if not (walker.may_trigger("walk", facts) and walker.trigger("walk", facts)):
+                if not walker.trigger("walk", facts):
                     break
             return walker.state
         finally:
@@ -143,4 +151,3 @@ class _Walker:
 
     state: str
     trigger: Callable[..., bool]
-    may_trigger: Callable[..., bool]

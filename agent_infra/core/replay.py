@@ -82,9 +82,9 @@ def _after(before: Moment, event: Event) -> Moment:
     pending = before.pending
     if "receipt" in event:
         pending = Receipt.model_validate((pending.to_json() if pending else {}) | event["receipt"])
-    after = Moment(
-        {**before.run, **event.get("run", {})}, pending, before.ended, merged(before.memo, event.get("memo", {}))
-    )
+    run = {**before.run, **event["run"]} if "run" in event else before.run
+    memo = merged(before.memo, event["memo"]) if "memo" in event else before.memo
+    after = Moment(run, pending, before.ended, memo)
     if not event.get("close"):
         return after
     if pending is None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from agent_infra.core.artifacts import parse_artifact_name
 from agent_infra.core.frontmatter import has_front_matter, parse_front_matter
@@ -83,6 +84,7 @@ class Review:
     input: str | None
 
 
+@lru_cache(maxsize=2)  # one look at a task asks several times about the same review
 def parse_review(data: bytes, name: str) -> Review:
     """Read a review; `name` is its file name, which tells the family that it must have judged.
 

@@ -205,7 +205,8 @@ def fold(events: Iterable[Mapping[str, Any]], *, task_id: str, head: str) -> Sta
             if pending is None:
                 raise _invalid(seq, "it closes a receipt, but none is pending")
             receipts, pending = [*receipts, pending], None
-        memo = merged(memo, event.get("memo", {}))
+        if "memo" in event:
+            memo = merged(memo, event["memo"])
     run |= {"pendingDelegation": pending, "receipts": receipts, "journalHead": head}
     return _validated({"run": run, "memo": memo, "seq": seq}, seq, task_id)
 
