@@ -1,6 +1,7 @@
 """What is asked about one commit of a history only where it matters, since each answer costs a git or two."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from agent_infra.core.history import Entry, Original
 from agent_infra.git.history import History, RawCommit, parse_commit
@@ -23,6 +24,10 @@ class Glance:
 
     def patch(self) -> str:
         """The digest of what it changed."""
+        return self._patch
+
+    @cached_property
+    def _patch(self) -> str:
         return self.history.patch(self._parent, self.commit.oid)
 
     def between(self, first: str | None, last: str) -> str:

@@ -15,6 +15,8 @@ from agent_infra.stores.journal import parse_chain
 
 _AT_ONCE = 8  # older evidence that is asked for together; a streamlined run leaves five pieces
 
+_JOURNALS = 32  # journals that are asked for together
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -33,10 +35,14 @@ class Chronicles:
     _grounds: dict[Claim, Ground | AgentInfraError] = field(default_factory=dict)
     _read_files: dict[str, dict[str, bytes]] = field(default_factory=dict)
 
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """Every task that has evidence."""
-        return tuple(self._refs)
+    def journals(self) -> Iterator[tuple[str, bytes]]:
+        """The newest journal of every task that has evidence, as it lies there: nothing of it is checked."""
+        tasks = sorted({*self._known_refs, *self.named})
+        for some in (tasks[start : start + _JOURNALS] for start in range(0, len(tasks), _JOURNALS)):
+            names = [f"{self._newest(task)}:journal.jsonl" for task in some]
+            for task, journal in zip(some, self.history.objects(names, "blob"), strict=True):
+                if journal is not None:
+                    yield task, journal
 
     def ground(self, claim: Claim) -> Ground:
         """What a claim stands on, found once.
@@ -64,10 +70,12 @@ class Chronicles:
     def _known_refs(self) -> dict[str, dict[str, str]]:
         return self.history.evidence_refs()
 
-    @cached_property
-    def _refs(self) -> dict[str, str]:
-        known = {task: self.history.newest_evidence(refs) for task, refs in self._known_refs.items()}
-        return {**known, **self.named}
+    def _newest(self, task_id: str) -> str | None:
+        """The newest evidence commit of a task."""
+        if task_id in self.named:
+            return self.named[task_id]
+        known = self._known_refs.get(task_id)
+        return self.history.newest_evidence(known) if known else None
 
     def of(self, task_id: str) -> Chronicle:
         """The chronicle of a task, read once.
@@ -92,7 +100,7 @@ class Chronicles:
         Raises:
             AgentInfraError: VERIFY_EVIDENCE_MISSING, VERIFY_EVIDENCE_INVALID, ORCHESTRATION_JOURNAL_INVALID.
         """
-        oid = self._refs.get(task_id)
+        oid = self._newest(task_id)
         if oid is None:
             message = (
                 f"there is no evidence of {task_id} here; fetch it: `agent-infra evidence fetch`, in CI "
@@ -160,8 +168,7 @@ class Chronicles:
         Args:
             lines: how many lines the journal had then; `total` how many it has.
         """
-        oid: str | None = self._refs[task_id]
-        wanted = oid
+        oid = newest = wanted = self._newest(task_id)
         while oid is not None and lines < total:
             journal = self._journal(oid)
             if journal is None:
@@ -170,7 +177,7 @@ class Chronicles:
                 wanted = oid
                 break
             oid = next(iter(self.history.commit(oid).parents), None)
-        files = self._files(wanted or self._refs[task_id])
+        files = self._files(str(wanted or newest))
         return {name: data for name, data in files.items() if name not in {"journal.jsonl", "orchestration.json"}}
 
 

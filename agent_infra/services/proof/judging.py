@@ -13,14 +13,16 @@ from agent_infra.core import history as core
 from agent_infra.core.config import RequireConfig
 from agent_infra.core.flows import demand_of, is_less
 from agent_infra.core.globs import matches
-from agent_infra.core.grounds import check_shown
-from agent_infra.core.history import Chronicle, Claim, Commit, Entry, Ground, Kind, Look, Verdict
+from agent_infra.core.history import Claim, Commit, Entry, Ground, Kind, Look, Verdict
 from agent_infra.core.judgement import judge, judge_merge
 from agent_infra.core.lifecycle import Flow
 from agent_infra.errors import AgentInfraError, ErrorCode, GitError, RefusedError
 from agent_infra.git.glance import Glance
 from agent_infra.git.history import History, RawCommit
 from agent_infra.services.proof.chronicles import Chronicles
+from agent_infra.services.proof.recorded import Recorded, Rewrite
+
+_BLOCK = 256  # commits whose changes are asked for together, and forgotten together
 
 
 @dataclass(frozen=True)
@@ -60,15 +62,6 @@ class Judged:
         }
 
 
-@dataclass(frozen=True)
-class _Rewrite:
-    """A recorded commit that a commit without trailers may be a new version of."""
-
-    claim: Claim
-    judged: Mapping[str, Entry] | None
-    patch: str | None
-
-
 @dataclass
 class Judge:
     """Judges one commit after the other and keeps what several of them need."""
@@ -83,11 +76,13 @@ class Judge:
     def all(self, oids: Sequence[str], tick: Callable[[int, int], None]) -> tuple[Judged, ...]:
         """The commits, parents first, with their verdicts; `tick` is told how many of how many are judged."""
         shallow = self.history.shallow()
-        changes = self.history.changes(oid for oid in oids if oid not in shallow)
-        for done, raw in enumerate(self.history.commits(oids), start=1):
-            judged = self._cut(raw) if raw.oid in shallow else self._one(raw, changes.get(raw.oid, {}))
-            self._known[raw.oid] = judged
-            tick(done, len(oids))
+        for start in range(0, len(oids), _BLOCK):
+            some = oids[start : start + _BLOCK]
+            changes = self.history.changes(oid for oid in some if oid not in shallow)
+            for raw in self.history.commits(some):
+                judged = self._cut(raw) if raw.oid in shallow else self._one(raw, changes.get(raw.oid, {}))
+                self._known[raw.oid] = judged
+                tick(len(self._known), len(oids))
         return tuple(self._known.values())
 
     def _cut(self, raw: RawCommit) -> Judged:
@@ -103,7 +98,7 @@ class Judge:
         if len(raw.parents) > 1:
             verdict = self._merge(raw)
             judged = Judged(raw, verdict, required, claims)
-            return judged if judged.passes or raw.oid not in self._leaves else self._allowed(raw, required=required)
+            return judged if judged.passes else self._allowed(raw, required=required) or judged
         commit = Commit(raw.oid, raw.parents, raw.tree, raw.message, changes)
         look = Glance(self.history, raw)
         if not claims:
@@ -168,8 +163,8 @@ class Judge:
     # -- commits without trailers --------------------------------------------------------------------------------------
 
     def _without_claims(self, raw: RawCommit, commit: Commit, look: Look, *, required: bool) -> Judged:
-        if raw.oid in self._leaves:
-            return self._allowed(raw, required=required)
+        if allowed := self._allowed(raw, required=required):
+            return allowed
         for rewrite in self._rewrites(commit, look):
             try:
                 base = self.chronicles.ground(rewrite.claim)
@@ -183,73 +178,22 @@ class Judge:
         words = "no receipt" if required else "no receipt, and the policy wants none"
         return Judged(raw, Verdict(Kind.UNRECEIPTED, detail=words), required)
 
-    def _allowed(self, raw: RawCommit, *, required: bool) -> Judged:
-        task_id, reason = self._leaves[raw.oid]
+    def _allowed(self, raw: RawCommit, *, required: bool) -> Judged | None:
+        """A commit that a person let pass."""
+        leave = self._recorded.leave(raw.oid)
+        if leave is None:
+            return None
+        task_id, reason = leave
         return Judged(raw, Verdict(Kind.ALLOWED, detail=f"a person let it pass {task_id}: {reason}"), required)
 
-    def _rewrites(self, commit: Commit, look: Look) -> list[_Rewrite]:
+    def _rewrites(self, commit: Commit, look: Look) -> list[Rewrite]:
         """Recorded commits whose patch this may be."""
-        if not commit.changes:
-            return []
-        same = set(commit.changes)
-        near = [one for one in self._recorded if one.judged is not None and same & one.judged.keys()]
-        return [one for one in near if _covers(one, commit) or one.patch == look.patch()]
+        near = self._recorded.near(commit.changes)
+        return [one for one in near if one.covers(commit.changes) or (one.patch and one.patch == look.patch())]
 
     @cached_property
-    def _recorded(self) -> list[_Rewrite]:
-        """Every commit that some run here recorded."""
-        found = []
-        for task_id in self.chronicles.tasks:
-            try:
-                chronicle = self.chronicles.of(task_id)
-                found += _recorded_in(chronicle)
-            except (AgentInfraError, KeyError, TypeError, ValueError):
-                continue  # evidence that can't be read speaks for nobody
-        return found
-
-    @cached_property
-    def _leaves(self) -> dict[str, tuple[str, str]]:
-        """Commit -> the task that a person let it pass, and why."""
-        found: dict[str, tuple[str, str]] = {}
-        for task_id in self.chronicles.tasks:
-            try:
-                chronicle = self.chronicles.of(task_id)
-                check_shown(chronicle)
-                found |= {oid: (task_id, reason) for oid, reason in chronicle.story.leaves.items()}
-            except AgentInfraError:
-                continue
-        return found
-
-
-def _covers(rewrite: _Rewrite, commit: Commit) -> bool:
-    """Whether a run judged all that a commit changed."""
-    judged = rewrite.judged or {}
-    return all(path in judged and judged[path] == entry for path, entry in commit.changes.items())
-
-
-def _recorded_in(chronicle: Chronicle) -> list[_Rewrite]:
-    """The claims that the commits of one journal could make."""
-    found = []
-    for line, event in enumerate(chronicle.events, start=1):
-        used = (event.get("run") or {}).get("commitAuthorization") or {}
-        if event["op"] not in {"committed", "complete"} or not used.get("commit"):
-            continue
-        # the trailer names the last line before the commit was recorded
-        claim = Claim(chronicle.task_id, chronicle.state(line).run.run_id, chronicle.heads[line - 2])
-        prepared = next(e for e in reversed(chronicle.events[:line]) if e["op"] == "prepare")
-        review = next((e for e in reversed(chronicle.events[:line]) if _judges_code(e)), None)
-        changes = review["receipt"].get("inputChanges") if review else None
-        judged = None if changes is None else {c["path"]: _side(c) for c in changes}
-        found.append(_Rewrite(claim, judged, (prepared.get("facts") or {}).get(core.PATCH)))
-    return found
-
-
-def _judges_code(event: Mapping[str, Any]) -> bool:
-    return bool(event["op"] == "prepare" and event["receipt"]["stage"] == "review-code")
-
-
-def _side(change: Mapping[str, Any]) -> Entry:
-    return None if change["mode"] is None else (str(change["mode"]), str(change["oid"]))
+    def _recorded(self) -> Recorded:
+        return Recorded(self.chronicles)
 
 
 def _failed(error: AgentInfraError) -> Verdict:
