@@ -1,6 +1,7 @@
 """What every test can rely on: one git identity, no configuration of this machine, hypothesis that repeats itself."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -8,6 +9,10 @@ import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # for tests.support, however pytest was started
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # started in the background of a shell, Ctrl-C would be ignored by every program that a test interrupts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("steady", derandomize=True, deadline=None, database=None)
 settings.load_profile("steady")
